@@ -1,0 +1,46 @@
+// Client slots: who is connected, and what a death verdict does to a slot.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "table/pins.hpp"
+
+namespace maru::table {
+
+/// Who a client is, beyond its slot (host, pid and start time name a process; a pid alone names nobody).
+struct ClientFacts {
+    std::uint32_t host = 0, pid = 0, uid = 0, gid = 0, name_space = 0;
+    std::uint64_t pid_namespace = 0, start_time = 0, exec_stamp = 0, random = 0;
+    bool is_daemon = false;
+    std::string instance_id;
+};
+
+/// Takes a free client slot and fills it; it is CONNECTING. Full: code full, with both numbers.
+Result<Identity> open_client(const Control& control, const ClientFacts& facts);
+/// CONNECTING -> ACTIVE, by the client itself. False: the daemon took the slot back.
+bool activate_client(const Control& control, Identity identity);
+/// ACTIVE -> QUARANTINED: gone without proof. Its next call is refused.
+bool quarantine_client(const Control& control, Identity identity);
+/// CONNECTING, ACTIVE or QUARANTINED -> DEAD. Only with proof of death (or after an orderly goodbye).
+bool declare_dead(const Control& control, Identity identity);
+
+struct ClientView {
+    Identity identity;
+    ClientPhase phase = ClientPhase::free;
+    ClientFacts facts;
+    std::uint64_t connected_tick = 0;
+};
+/// A client slot as it reads now; nothing for a free one.
+std::optional<ClientView> read_client(const Control& control, std::uint32_t slot);
+
+/// Counters of one client: its own line and those of its chunks.
+struct Counts {
+    std::uint64_t of[counter_count] = {};
+};
+Counts count_client(const Control& control, Identity identity);
+/// Everything that was ever counted in this domain.
+Counts count_all(const Control& control);
+
+}  // namespace maru::table

@@ -1,0 +1,230 @@
+// The control region as it lies in memory (control region layout, version 1).
+//
+// No pointers, no process-private types, little-endian fixed-width words, tables on 64-byte boundaries. A zero
+// word means empty everywhere. Fields are Words, so that nothing here can be read or written past shm/word.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "shm/word.hpp"
+#include "table/bits.hpp"
+#include "table/limits.hpp"
+
+namespace maru::table {
+
+using shm::Word32;
+using shm::Word64;
+using shm::Word8;
+using shm::Word16;
+
+inline constexpr std::uint64_t superblock_magic = 0x4c52544355524d01;  // "\1MRUCTRL"
+
+/// How far hosts may share this domain; declared when it is formatted.
+enum class Coherence : std::uint32_t { local = 0, hardware = 1, software = 2 };
+enum class ChecksumMode : std::uint32_t { off = 0, publish = 1, verify = 2 };
+
+/// Text inside shared memory: words of eight bytes, zero-padded.
+template <std::size_t Bytes>
+struct Text {
+    static_assert(Bytes % 8 == 0);
+    Word64 words[Bytes / 8];
+
+    void set(std::string_view text) {
+        for (std::size_t w = 0; w < Bytes / 8; ++w) {
+            std::uint64_t bits = 0;
+            for (std::size_t b = 0; b < 8 && w * 8 + b < text.size(); ++b)
+                bits |= static_cast<std::uint64_t>(static_cast<unsigned char>(text[w * 8 + b])) << (8 * b);
+            words[w].store(bits, shm::relaxed);
+        }
+    }
+    std::string get() const {
+        std::string text;
+        for (const auto& word : words) {
+            const std::uint64_t bits = word.load(shm::relaxed);
+            for (int b = 0; b < 8; ++b) {
+                const auto letter = static_cast<char>(bits >> (8 * b) & 0xff);
+                if (letter == 0) return text;
+                text += letter;
+            }
+        }
+        return text;
+    }
+};
+
+/// First 4 KiB of the control region. The first 1,024 bytes never change after the format; a checksum covers
+/// them. `magic` is written last, with release: a region whose format was cut short has none.
+struct alignas(64) Superblock {
+    // -- immutable
+    Word64 magic;
+    Word32 version;
+    Word32 coherence;
+    Word64 domain_uuid[2];
+    Word64 control_bytes;  // size of the whole control region
+    Word64 hash_seed;
+    Word64 region_unit;  // bytes
+    Word64 min_page;     // bytes
+    Word32 checksum_mode;
+    Word32 records;           // page records, number 0 included
+    Word32 index_buckets;     // power of two
+    Word32 overflow_buckets;
+    Word32 clients;
+    Word32 hosts;
+    Word32 namespaces;
+    Word32 pools;
+    Word32 regions;  // one entry per unit of every pool
+    Word32 pin_chunks;
+    Word64 pools_at, hosts_at, clients_at, client_stats_at, namespaces_at, regions_at, records_at;
+    Word64 pin_chunks_at, index_at, overflow_claims_at, granule_claims_at, hints_at;
+    Word64 reserved[104];
+    Word64 checksum;  // XXH3-64 of all bytes before it
+    // -- changes a few times a second at most; read by everybody
+    alignas(64) Word64 epoch;    // starts at 1
+    Word64 bound;                // no lease older than this epoch is held (pins.hpp)
+    Word64 tick;                 // seconds, counted by the daemons
+    Word64 pin_high_water;       // no chunk at or above this number was ever used
+    Word64 daemon;               // holder word of the daemon that owns the control region
+    Word64 daemon_generation;    // how many daemons have served this domain
+    // -- moved by evictors
+    alignas(64) Word64 evict_hand;  // counts granules, modulo their number
+    // -- moved by whoever claims pin chunks
+    alignas(64) Word64 chunk_hand;
+    alignas(64) Word64 reserved_tail[8 * 44];
+};
+static_assert(offsetof(Superblock, checksum) == 1024 - 8);
+static_assert(offsetof(Superblock, epoch) == 1024);
+static_assert(sizeof(Superblock) == 4096 - 64 || sizeof(Superblock) == 4096);
+
+enum class PoolState : std::uint32_t { none = 0, active = 1, draining = 2, removed = 3 };
+
+struct alignas(64) PoolEntry {
+    Word64 uuid[2];
+    Word32 kind;   // pool::Kind
+    Word32 state;  // PoolState
+    Word64 bytes;        // whole size of the memory source
+    Word64 data_offset;  // where its first unit begins; behind the control region in the control pool
+    Word32 first_unit;   // global number of its first unit
+    Word32 unit_count;
+    Text<64> name;
+    Text<128> reserved;
+};
+static_assert(sizeof(PoolEntry) == 256);
+
+struct alignas(64) HostEntry {
+    Word64 host_id[2];
+    Word64 boot_id[2];
+    Word64 state;
+    Word64 daemon_generation;
+    Word64 reserved0[2];
+    Word64 beat;  // a count, on a line of its own: only its host writes it
+    Word64 reserved1[7];
+};
+static_assert(sizeof(HostEntry) == 128);
+
+struct alignas(64) ClientEntry {
+    Word64 state;  // client_state
+    Word32 host;
+    Word32 pid;
+    Word64 pid_namespace;
+    Word64 start_time;  // field 22 of /proc/PID/stat, clock ticks since boot
+    Word64 exec_stamp;  // changes with exec
+    Word64 random;      // told by the client, told again when it reconnects
+    Word32 uid;
+    Word32 gid;
+    Word32 name_space;
+    Word32 is_daemon;
+    Word64 connected_tick;
+    Text<128> instance_id;
+    Word64 reserved[7];
+};
+static_assert(sizeof(ClientEntry) == 256);
+
+/// What a client did. Each thread counts in its own pin chunk; a chunk that goes back adds its counts here.
+enum class Counter : std::uint8_t {
+    lookups,
+    hits,
+    stores,
+    duplicates,
+    deletes,
+    evictions,
+    rescues,
+    contended,
+};
+inline constexpr int counter_count = 8;
+
+struct alignas(64) CounterLine {
+    Word64 counts[counter_count];
+};
+static_assert(sizeof(CounterLine) == 64);
+
+struct alignas(64) NamespaceEntry {
+    Word64 state;  // bit 0 in use, upper 32 bits: generation of this id, mixed into hash and compare
+    Text<64> name;
+    Word64 quota;
+    Word64 epoch;  // raised by a flush; a record carries the epoch of its publication
+    Word64 reserved[21];
+};
+static_assert(sizeof(NamespaceEntry) == 256);
+
+struct alignas(64) RegionEntry {
+    // -- read by all; written only while FORMATTING by the owner named in `state`
+    Word64 state;  // RegionState
+    Word32 pool;
+    Word32 unit_count;
+    Word32 page_4k;  // page size in units of 4 KiB
+    Word32 page_count;
+    Word32 first_record;
+    Word32 granules;
+    Word32 name_space;
+    Word32 head;  // of a `part`: the region it belongs to
+    Word64 reserved0[3];
+    // -- hot: hints, and the client that allocates here
+    alignas(64) Word64 holder;
+    Word64 reserved1[7];
+    alignas(64) Word64 reserved2[8];
+};
+static_assert(sizeof(RegionEntry) == 192);
+
+/// One page. First line: everything a lookup needs before it compares the key.
+struct alignas(64) PageRecord {
+    Word64 state;
+    Word32 region;      // } where the page lies: written only while SEALED, so that an address computed
+    Word32 page_index;  // } from them under a pin cannot change
+    Word32 page_4k;     // }
+    Word16 name_space;  // }
+    Word16 key_length;
+    Word64 hash_low;
+    Word64 hash_high;
+    Word64 length;  // of the value, bytes
+    Word64 last;    // see namespace last
+    Word32 namespace_epoch;
+    Word16 publication_tick;  // low bits of the coarse clock, for ages up to 18 hours
+    Word8 visited;
+    Word8 reserved;
+    // -- the key, first part
+    Word64 key[key_inline_max / 8];
+    Word64 checksum;  // XXH3-64 of the value, where the domain asks for it
+};
+static_assert(sizeof(PageRecord) == 192 && offsetof(PageRecord, key) == 64);
+
+/// Pin slots of one thread of one client.
+struct alignas(64) PinChunk {
+    Word64 owner;    // holder word
+    Word64 epoch;    // goes up with each owner; its low bits stand in each pin word
+    Word64 oldest;   // oldest epoch of a lease in here, 0 when there is none
+    Word64 summary;  // bit i: pin i may protect something
+    Word64 reserved[4];
+    CounterLine counters;  // written by the owning thread only
+    Word64 pins[pins_per_chunk];
+};
+static_assert(sizeof(PinChunk) == 640);
+
+struct alignas(64) Bucket {
+    Word64 slots[slots_per_bucket];
+    Word64 link;  // 0, or 1 + number of an overflow bucket
+};
+static_assert(sizeof(Bucket) == 64);
+
+}  // namespace maru::table

@@ -1,0 +1,121 @@
+// Hazard pointers (Michael 2004) in shared memory: what a thread is reading, where everybody can see it.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "table/control.hpp"
+
+namespace maru::table {
+
+/// The client slot under which somebody works.
+struct Identity {
+    std::uint32_t slot = 0;
+    std::uint32_t generation = 0;
+    Owner owner() const { return Owner::of(slot, generation); }
+    std::uint64_t holder_word() const { return holder::pack(slot, generation); }
+};
+
+/// A pin slot that a thread has taken: the number of its chunk in the PinSet, and its index in there.
+struct PinSlot {
+    std::uint32_t local = 0;
+    std::uint32_t index = 0;
+};
+
+/// The pin slots of one thread.
+///
+/// Promise: while a lease announced here stands, and the re-check that followed it succeeded, the page keeps
+///          its bytes and its generation. While an `own` word stands, a sweep of this client finds the record.
+/// Death:   words of a dead client stay until a sweep clears them; nobody else may.
+/// Threads: one thread takes, announces and clears; any thread of the client may release by token.
+/// Cost:    a lease is one exchange and a few loads of lines that no other client writes.
+class PinSet {
+  public:
+    PinSet(const Control& control, Identity identity);
+    PinSet(const PinSet&) = delete;
+    PinSet& operator=(const PinSet&) = delete;
+
+    /// Takes a free slot, claiming another chunk when needed; false when the table has none left.
+    bool take(PinSlot* slot);
+
+    /// Write-ahead ownership: names a record before the compare-and-swap that makes it ours.
+    void announce_own(PinSlot slot, std::uint32_t record, std::uint32_t generation);
+    /// Announces a lease, also over an own word. The caller re-reads the record's state (seq_cst) afterwards.
+    void announce_lease(PinSlot slot, PageRecord& record, std::uint32_t number, std::uint32_t generation);
+    /// Announces a key pin; sets the record's key-pin flag before. The caller re-reads the state afterwards.
+    void announce_key(PinSlot slot, PageRecord& record, std::uint32_t number, std::uint32_t generation);
+
+    /// A lease of a batch: everything but the fence. After the last one of the batch `fence_leases` makes all of
+    /// them visible with one fence and settles their epochs.
+    void prepare_lease(PinSlot slot, PageRecord& record, std::uint32_t number, std::uint32_t generation);
+    void fence_leases(std::span<PageRecord* const> records);
+
+    /// Clears the word of a slot, if any, and gives the slot back.
+    void clear(PinSlot slot);
+    /// Clears a key pin by compare-and-swap, as the daemon may expire it meanwhile; false when it had gone.
+    bool clear_key(PinSlot slot, std::uint64_t word);
+
+    std::uint64_t word(PinSlot slot) const;
+    std::uint64_t token(PinSlot slot, std::uint32_t generation) const;
+    /// The slot of a token when its chunk belongs to this set.
+    bool find(std::uint64_t token, PinSlot* slot) const;
+
+    void count(Counter counter, std::uint64_t more = 1);
+
+    /// Gives back all chunks whose words are clear, folding their counters into the client's own line; returns
+    /// how many had to stay.
+    std::size_t give_back();
+
+    const Control& control() const { return control_; }
+    Identity identity() const { return identity_; }
+
+  private:
+    struct Chunk {
+        PinChunk* shared = nullptr;
+        std::uint32_t number = 0;
+        std::uint32_t epoch = 0;
+        std::uint64_t used = 0;    // taken slots; may still hold bits of what another thread released
+        std::uint64_t leases = 0;  // of those, announced as leases
+    };
+    bool claim_chunk();
+    bool take_from(std::uint32_t local, PinSlot* slot);
+    void refresh(Chunk& chunk);
+    void drop(Chunk& chunk, std::uint64_t bits);
+    void raise_last(PageRecord& record, std::uint64_t epoch, std::uint64_t flags);
+    void begin_lease(Chunk& chunk, std::uint64_t bit, PageRecord& record, std::uint64_t epoch);
+    std::uint64_t make_word(PinKind kind, const Chunk& chunk, std::uint32_t record, std::uint32_t generation);
+
+    const Control& control_;
+    Identity identity_;
+    std::vector<Chunk> chunks_;  // capacity for every chunk of the table: never grows on the fast path
+    std::uint32_t current_ = 0;
+    std::uint32_t sequence_ = 0;
+    std::uint64_t batch_epoch_ = 0;
+};
+
+/// Clears the pin that a token names, from any thread. False when the token names no standing pin of that kind:
+/// released already, expired, or never made.
+bool release_token(const Control& control, Identity identity, std::uint64_t token, PinKind kind);
+
+/// Word and place behind a token; nullptr when it is out of range or its chunk is not this client's.
+Word64* pin_of_token(const Control& control, Identity identity, std::uint64_t token);
+
+// -- scans: does anybody pin this?
+
+/// True when a pin protects the object. One pass over the chunks in use, unless the epoch filter or the key-pin
+/// flag already answers. The caller's compare-and-swap to RETIRING or RETIRED was seq_cst.
+bool is_pinned(const Control& control, std::uint32_t record, std::uint32_t generation, bool keys_only);
+
+struct ScanTarget {
+    std::uint32_t record = 0;
+    std::uint32_t generation = 0;
+    bool pinned = false;
+};
+/// The same for up to evict_batch targets with one pass; leases and key pins both count.
+void scan_pins(const Control& control, std::span<ScanTarget> targets);
+
+/// Moves the epoch on and raises the bound below which no lease is held. Called by the daemon about every 100 ms.
+void advance_epoch(const Control& control);
+
+}  // namespace maru::table
