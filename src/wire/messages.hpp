@@ -3,6 +3,10 @@
 // A frame is a 16-byte header and a body of at most `body_max` bytes; descriptors travel beside the first byte of
 // their frame (SCM_RIGHTS). Numbers are little-endian. Strings and lists carry a 32-bit count. A reader refuses a
 // body that is short, has bytes left over, or holds a count that cannot fit (frame.hpp).
+//
+// Each request has one answer with the same number, in the order of the requests: hello -> welcome, resume -> done,
+// claim -> claimed, give_back -> done, ping -> pong, admin -> admin_answer, bye -> done, any of them -> failure.
+// Descriptors of a welcome: the locked lock file first, then one per pool in the order of its list.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +29,7 @@ enum class Type : std::uint16_t {
     claim = 4,      // memory for allocations
     claimed = 5,
     give_back = 6,  // regions this client no longer wants
-    bye = 7,        // orderly end: nothing is held any more
+    bye = 7,        // orderly end: nothing is held any more. The client may close without reading the answer
     ping = 8,
     pong = 9,
     admin = 10,     // command of an administrator with arguments, as text
