@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,10 +14,11 @@
 
 namespace maru::daemon {
 
-/// Effective values of one daemon. Every key of conf/maru.toml has a field here; the initialisers are the defaults.
+/// Effective values of one daemon. Every key of conf/maru.toml has a field here; the initialisers are the
+/// defaults.
 struct Config {
     struct Daemon {
-        std::string socket;  // empty: found by socket_candidates()
+        std::string socket;  // empty: found by socket_path()
         std::uint32_t socket_mode = 0660;
         std::string group = "maru";
         std::string log_level = "info";
@@ -40,8 +42,11 @@ struct Config {
     struct Checksum {
         table::ChecksumMode mode = table::ChecksumMode::off;
     } checksum;
-    std::vector<pool::PoolConfig> pools;  // in the order of the file
-    bool embedded_default = false;        // no file and no --pool: one shm pool of a size that fits
+    std::vector<pool::PoolConfig> pools;  // the one of control.pool first, then in the order of the file
+    bool embedded_default = false;  // neither file nor --pool names a pool: one shm pool of a size that fits
+    /// Where each value that is not a default came from: "FILE:LINE" or "command line" by full key
+    /// ("daemon.socket", "pool.NAME.size"; "pool.NAME" for the pool as a whole).
+    std::map<std::string, std::string> origins;
 };
 
 /// What the command line adds on top of the file.
@@ -53,8 +58,8 @@ struct CommandLine {
     bool check_config = false, format = false, remove = false, yes = false;
 };
 
-/// File, then command line, then defaults; validated. Errors read "FILE:LINE: ..." with the nearest known key for an
-/// unknown one. Touches nothing but the file (and /dev/shm's free size for the embedded default).
+/// File, then command line, then defaults; validated. Errors read "FILE:LINE: ..." with the nearest known key
+/// for an unknown one. Touches nothing but the file (and /dev/shm's free size for the embedded default).
 Result<Config> load_config(const CommandLine& command_line);
 /// The same from text; `file` names it in errors.
 Result<Config> parse_config(const std::string& text, const std::string& file);
@@ -62,9 +67,16 @@ Result<Config> parse_config(const std::string& text, const std::string& file);
 /// Effective values with where each came from, and how pools and control memory are split (--check-config).
 Result<std::string> explain_config(const Config& config, const CommandLine& command_line);
 
-/// Where the socket goes, first that applies: config, $MARU_SOCKET, $RUNTIME_DIRECTORY/maru.sock, /run/maru/maru.sock as
-/// root, $XDG_RUNTIME_DIR/maru.sock, /tmp/maru-UID/maru.sock.
-std::string socket_path(const Config& config);
+/// Where the socket goes, first that applies: config, $MARU_SOCKET, $RUNTIME_DIRECTORY/maru.sock,
+/// /run/maru/maru.sock as root, $XDG_RUNTIME_DIR/maru.sock, /tmp/maru-UID/maru.sock (whose folder the daemon
+/// makes, mode 0700). An error when the first that applies is no absolute path or does not fit into a socket
+/// address.
+struct SocketPath {
+    std::string path;
+    std::string origin;  ///< "default", "$MARU_SOCKET", "FILE:LINE", "command line"
+};
+Result<SocketPath> find_socket(const Config& config);
+Result<std::string> socket_path(const Config& config);
 
 /// What a format of these pools lays down, given the pools' real sizes in the config's order.
 table::FormatPlan format_plan(const Config& config, const std::vector<std::uint64_t>& pool_bytes);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.hpp"
@@ -23,16 +24,22 @@ enum class Prefault { none, background, all };
 struct PoolConfig {
     std::string name;
     Kind kind = Kind::shm;
-    std::string path;          // kind's own meaning; empty: the kind's default
-    std::uint64_t size = 0;    // bytes
+    std::string path;        // kind's own meaning; empty: the kind's default
+    std::uint64_t size = 0;  // bytes
     HugePages huge_pages = HugePages::advise;
     Prefault prefault = Prefault::background;
-    bool reserve = true;       // take the whole size at once, or fail there
+    bool reserve = true;  // take the whole size at once, or fail there
 };
+
+inline constexpr std::size_t name_length_max = 63;
+
+/// Letters, digits, '-', '_' and '.', 1 to name_length_max of them: a name becomes part of a path.
+Result<void> check_name(const std::string& name);
 
 /// One memory source that the daemon has opened.
 ///
-/// Promise: the bytes behind `descriptor()` stay while any process maps them, also when the daemon dies; a pool of a
+/// Promise: the bytes behind `descriptor()` stay while any process maps them, also when the daemon dies; a
+/// pool of a
 ///          kind that persists is found again by `open` with what was written.
 /// Death:   of the daemon in `open` leaves at most an unformatted file that the next `open` takes over.
 /// Threads: one.
@@ -52,17 +59,28 @@ class Pool {
     virtual int descriptor() const = 0;
     /// The memory did not exist before this open, or holds nothing but zeroes at its head.
     virtual bool is_new() const = 0;
-    /// Gives the memory of a range back to the kernel where the kind can; no effect elsewhere.
+    /// Gives the memory of a range back to the kernel where the kind can and the whole size is not reserved;
+    /// no effect elsewhere. What is read there afterwards is zero or what was there.
     virtual Result<void> discard(std::uint64_t offset, std::uint64_t length) = 0;
-    /// Ends the pool's persistent existence (--remove).
+    /// Ends the pool's persistent existence (--remove): deletes the file that this object opened and no
+    /// other; one that is gone already is no error, another one in its place is. Mappings keep their bytes.
     virtual Result<void> remove() = 0;
     /// Kind-specific facts for people ("tmpfs, 4 KiB pages, whole size reserved").
     virtual std::string describe() const = 0;
 };
 
 /// Opens or makes a pool. Errors name the path, both sizes and the remedy.
-/// A file of another size, owner or type than configured is refused, not changed.
+/// A file of another size, owner or type than configured is refused, not changed; one that holds nothing yet
+/// (empty, or without one block of memory) is what a death in here leaves, and is taken over.
+/// A failure leaves no file that was not there before.
 Result<std::unique_ptr<Pool>> open(const PoolConfig& config);
+
+/// Kinds that open() knows in this build.
+bool is_built(Kind kind);
+std::string built_kinds();  ///< "shm"
+
+/// Size of the file that open() would find, nothing when there is none. Looks only.
+std::optional<std::uint64_t> existing_bytes(const PoolConfig& config);
 
 /// Default path of a shm pool: /dev/shm/maru-NAME-UID.
 std::string default_shm_path(const std::string& name);

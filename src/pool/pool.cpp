@@ -1,0 +1,99 @@
+#include "pool/pool.hpp"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "pool/shm_pool.hpp"
+
+namespace maru::pool {
+namespace {
+
+constexpr Kind all_kinds[] = {Kind::devdax, Kind::fsdax, Kind::shm, Kind::hugetlb, Kind::numa};
+
+std::string path_of(const PoolConfig& config) {
+    if (config.path.empty() && config.kind == Kind::shm) return default_shm_path(config.name);
+    return config.path;
+}
+
+}  // namespace
+
+const char* name_of(Kind kind) {
+    switch (kind) {
+        case Kind::devdax:
+            return "devdax";
+        case Kind::fsdax:
+            return "fsdax";
+        case Kind::shm:
+            return "shm";
+        case Kind::hugetlb:
+            return "hugetlb";
+        case Kind::numa:
+            return "numa";
+    }
+    return "unknown";
+}
+
+Result<Kind> parse_kind(const std::string& name) {
+    std::string known;
+    for (const Kind kind : all_kinds) {
+        if (name == name_of(kind)) return kind;
+        known += std::string(known.empty() ? "" : ", ") + name_of(kind);
+    }
+    return Error{Code::invalid, "\"" + name + "\" is not a kind of pool (kinds: " + known + ")"};
+}
+
+bool is_built(Kind kind) {
+    return kind == Kind::shm;
+}
+
+std::string built_kinds() {
+    std::string built;
+    for (const Kind kind : all_kinds)
+        if (is_built(kind)) built += std::string(built.empty() ? "" : ", ") + name_of(kind);
+    return built;
+}
+
+Result<void> check_name(const std::string& name) {
+    constexpr const char* letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    if (name.empty()) return Error{Code::invalid, "a pool's name is empty"};
+    if (name.size() > name_length_max)
+        return Error{Code::invalid, "pool name '" + name.substr(0, 24) + "...' has " +
+                                        std::to_string(name.size()) + " characters, at most " +
+                                        std::to_string(name_length_max) + " are allowed"};
+    if (const auto at = name.find_first_not_of(letters); at != std::string::npos)
+        return Error{Code::invalid, "pool name '" + name + "': character " + std::to_string(at + 1) +
+                                        " is not allowed (letters, digits, '-', '_' and '.' are)"};
+    return {};
+}
+
+Result<std::unique_ptr<Pool>> open(const PoolConfig& config) {
+    if (const auto named = check_name(config.name); !named) return named.error();
+    if (!is_built(config.kind))
+        return Error{Code::invalid, "pool '" + config.name + "': kind " + name_of(config.kind) +
+                                        " is not in this build (available: " + built_kinds() + ")"};
+    PoolConfig wanted = config;
+    wanted.path = path_of(config);
+    return open_shm(wanted);
+}
+
+std::optional<std::uint64_t> existing_bytes(const PoolConfig& config) {
+    struct stat status {};
+    if (::lstat(path_of(config).c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+    return static_cast<std::uint64_t>(status.st_size);
+}
+
+std::string default_shm_path(const std::string& name) {
+    return "/dev/shm/maru-" + name + "-" + std::to_string(::geteuid());
+}
+
+Result<std::uint64_t> free_bytes_of(const std::string& path) {
+    struct statvfs status {};
+    if (::statvfs(path.c_str(), &status) != 0)
+        return Error{Code::unavailable, "cannot look how much " + path + " has free: " + strerror(errno)};
+    return std::uint64_t{status.f_bavail} * status.f_frsize;
+}
+
+}  // namespace maru::pool
