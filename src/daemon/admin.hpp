@@ -16,30 +16,43 @@ namespace maru::daemon {
 /// What the daemon knows beyond the control region; the daemon keeps it current.
 struct DaemonFacts {
     std::string version, socket, host_id, event_backend;
-    std::uint64_t started_monotonic_ms = 0;
+    std::uint64_t started_monotonic_ms = 0;  // MonotonicClock
     std::uint32_t pid = 0;
     std::vector<std::unique_ptr<pool::Pool>>* pools = nullptr;
     std::uint64_t sessions = 0;  // connected now
-    std::uint64_t reconnects = 0, sweeps_gone = 0, sweeps_dead = 0, expired_key_pins = 0, requests = 0, refused = 0;
+    std::uint64_t reconnects = 0, sweeps_gone = 0, sweeps_dead = 0, expired_key_pins = 0, requests = 0,
+                  refused = 0;
     table::SweepReport swept;  // since the start
     bool first_sweep_done = false;
 };
 
-/// Executes one admin command; read-only commands only look. The result is a JSON value, or an Error (invalid for an
-/// unknown command or argument). Must stay within a few milliseconds: long listings come in parts, with a cursor that the
-/// caller sends back; "check" runs in a thread of its own (`check_domain`).
+class Census;
+
+/// Executes one admin command: ping, status, pools, regions, clients, namespaces, keys. They only look. The
+/// result is a JSON value, or an Error (invalid for an unknown command or argument, with what would be
+/// valid).
+///
+/// Threads: one, the daemon's loop.
+/// Bound:   no call holds the loop for more than about 15 ms. Lists come in parts: `next` in an answer is the
+///          `cursor` of the next request, null at the end. Counts of pages go on where the call before
+///          stopped: while `complete` is false the numbers are those of the last whole count and the caller
+///          asks again; a count that took several calls is good for a second.
+/// "check" is not here: it takes longer, `check_domain` runs in a thread.
 class Admin {
   public:
     Admin(const Config& config, const table::Control& control, const DaemonFacts& facts);
-    Result<std::string> answer(const std::string& command, const std::string& arguments) const;
+    ~Admin();
+    Result<std::string> answer(const std::string& command, const std::string& arguments);
 
   private:
     const Config& config_;
     const table::Control& control_;
     const DaemonFacts& facts_;
+    std::unique_ptr<Census> census_;
 };
 
-/// The answer to "check": takes at least the 100 ms between its two looks. Called from a thread that the daemon joins.
+/// The answer to "check": takes at least the 100 ms between its two looks. Called from a thread that the
+/// daemon joins.
 std::string check_domain(const table::Control& control);
 
 }  // namespace maru::daemon

@@ -1,0 +1,140 @@
+#include "daemon/admin/answers.hpp"
+
+namespace maru::daemon {
+namespace {
+
+const char* name_of(table::Coherence coherence) {
+    switch (coherence) {
+        case table::Coherence::local:
+            return "local";
+        case table::Coherence::hardware:
+            return "hardware";
+        case table::Coherence::software:
+            return "software";
+    }
+    return "unknown";
+}
+
+const char* name_of(table::ChecksumMode mode) {
+    switch (mode) {
+        case table::ChecksumMode::off:
+            return "off";
+        case table::ChecksumMode::publish:
+            return "publish";
+        case table::ChecksumMode::verify:
+            return "verify";
+    }
+    return "unknown";
+}
+
+std::uint64_t monotonic_ms() {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(MonotonicClock::now().time_since_epoch())
+            .count());
+}
+
+std::uint64_t unit_bytes_of(const table::Control& control) {
+    std::uint64_t units = 0;
+    for (std::uint32_t number = 0; number < control.pool_count(); ++number)
+        units += control.pool(number).unit_count.load(shm::relaxed);
+    return units * control.region_unit();
+}
+
+Json json_of(const DaemonFacts& facts) {
+    const auto now = monotonic_ms();
+    const auto& swept = facts.swept;
+    Json sweeps{{"first_done", facts.first_sweep_done},
+                {"gone", facts.sweeps_gone},
+                {"dead", facts.sweeps_dead},
+                {"reserved", swept.reserved},
+                {"publishing_tentative", swept.publishing_tentative},
+                {"publishing_final", swept.publishing_final},
+                {"retiring", swept.retiring},
+                {"retired", swept.retired},
+                {"leases", swept.leases},
+                {"key_pins", swept.key_pins},
+                {"regions", swept.regions},
+                {"expired_key_pins", facts.expired_key_pins}};
+    return {{"version", facts.version},
+            {"pid", facts.pid},
+            {"uptime_s", now > facts.started_monotonic_ms ? (now - facts.started_monotonic_ms) / 1000 : 0},
+            {"socket", facts.socket},
+            {"event_backend", facts.event_backend},
+            {"host_id", facts.host_id},
+            {"sessions", facts.sessions},
+            {"requests", facts.requests},
+            {"refused", facts.refused},
+            {"reconnects", facts.reconnects},
+            {"sweeps", sweeps}};
+}
+
+Json json_of_domain(const table::Control& control) {
+    return {{"uuid", control.domain().text()},
+            {"coherence", name_of(control.coherence())},
+            {"checksum", name_of(control.checksum_mode())},
+            {"daemon_generation", control.super().daemon_generation.load(shm::relaxed)},
+            {"control_bytes", control.control_bytes()},
+            {"region_unit", control.region_unit()},
+            {"page_bytes_max", table::page_bytes_max(control)}};
+}
+
+Json json_of_lookups(const table::Control& control) {
+    const auto counts = table::count_all(control);
+    const auto of = [&](table::Counter counter) { return counts.of[static_cast<int>(counter)]; };
+    const auto lookups = of(table::Counter::lookups), hits = of(table::Counter::hits);
+    Json json{{"lookups", lookups}, {"hits", hits}};
+    json["hit_rate"] =
+        lookups == 0 ? Json(nullptr) : Json(static_cast<double>(hits) / static_cast<double>(lookups));
+    json["stores"] = of(table::Counter::stores);
+    json["duplicates"] = of(table::Counter::duplicates);
+    json["deletes"] = of(table::Counter::deletes);
+    json["evictions"] = of(table::Counter::evictions);
+    json["rescues"] = of(table::Counter::rescues);
+    json["contended"] = of(table::Counter::contended);
+    return json;
+}
+
+Json json_of_clients(const Subject& subject) {
+    std::uint64_t of[5] = {};
+    for (std::uint32_t slot = 1; slot < subject.control.client_count(); ++slot) {
+        const auto client = table::read_client(subject.control, slot);
+        if (client && !client->facts.is_daemon && client->phase <= table::ClientPhase::dead)
+            ++of[static_cast<int>(client->phase)];
+    }
+    return {{"active", of[2]},
+            {"connecting", of[1]},
+            {"quarantined", of[3]},
+            {"dead", of[4]},
+            {"slots", subject.control.client_count() - 1}};
+}
+
+}  // namespace
+
+Json answer_status(const Subject& subject) {
+    const auto& control = subject.control;
+    Sums sums;
+    for (const auto& region : subject.tally.regions)
+        sums.add(region);
+    const auto total = unit_bytes_of(control);
+    const auto claimed = sums.units * control.region_unit();
+    return {{"daemon", json_of(subject.facts)},
+            {"domain", json_of_domain(control)},
+            {"objects",
+             {{"count", sums.pages.published},
+              {"limit", control.record_count() - 1},
+              {"value_bytes", sums.pages.value_bytes}}},
+            {"counters", json_of_lookups(control)},
+            {"bytes", json_of_bytes(sums.bytes, total, total > claimed ? total - claimed : 0)},
+            {"pages", json_of_pages(sums.pages)},
+            {"regions", sums.regions},
+            {"pins",
+             {{"leases", subject.tally.leases},
+              {"key_pins", subject.tally.key_pins},
+              {"chunks", subject.tally.pin_chunks},
+              {"chunks_max", control.chunk_count()}}},
+            {"clients", json_of_clients(subject)},
+            {"pools", answer_pools(subject)["pools"]},
+            {"warnings", warnings_of(subject, sums)}};
+}
+
+}  // namespace maru::daemon
