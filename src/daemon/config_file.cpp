@@ -1,0 +1,175 @@
+// The config file: strict TOML into a Config, with every problem of the file in one error.
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <sstream>
+#include <vector>
+
+#include "base/size.hpp"
+#include "daemon/config_check.hpp"
+#include "daemon/config_keys.hpp"
+
+namespace maru::daemon {
+namespace {
+
+constexpr std::size_t problems_max = 20;     // shown at once
+constexpr std::size_t shown_value_max = 60;  // letters of a value in an error
+
+/// A value as the person wrote it, in one line and not too long.
+std::string shown(const toml::node& value) {
+    if (value.is_table()) return "a table";
+    if (value.is_array()) return "an array";
+    if (const auto* text = value.as_string()) {
+        if (text->get().size() > shown_value_max)
+            return quoted(text->get().substr(0, shown_value_max) + "...");
+        return quoted(text->get());
+    }
+    std::ostringstream out;
+    value.visit([&out](const auto& plain) { out << plain; });
+    return out.str();
+}
+
+std::uint32_t line_of(const toml::node& node) {
+    return node.source().begin.line;
+}
+
+bool is_later(const std::string& name) {
+    const auto later = later_keys();
+    return std::any_of(later.begin(), later.end(), [&](const std::string& key) {
+        return name == key ||
+               (name.size() > key.size() && name.compare(0, key.size(), key) == 0 && name[key.size()] == '.');
+    });
+}
+
+class FileReader {
+  public:
+    explicit FileReader(std::string file) : file_(std::move(file)) {}
+
+    Result<Config> read(const toml::table& root) {
+        for (const auto& [key, value] : root)
+            read_top(std::string(key.str()), key.source().begin.line, value);
+        take_pools();
+        if (problems_.empty())
+            if (const auto checked = check_config(config_); !checked) return checked.error();
+        if (!problems_.empty()) return all_problems();
+        return std::move(config_);
+    }
+
+  private:
+    struct Problem {
+        std::uint32_t line;
+        std::string text;
+    };
+
+    void problem(std::uint32_t line, const std::string& text) { problems_.push_back({line, text}); }
+    std::string place(std::uint32_t line) const { return file_ + ":" + std::to_string(line); }
+
+    void read_top(const std::string& name, std::uint32_t line, const toml::node& value) {
+        const bool is_table = std::any_of(config_keys().begin(), config_keys().end(), [&](const auto& key) {
+            return key.name.compare(0, name.size() + 1, name + ".") == 0;
+        });
+        if (name == "pool") return read_pools(line, value);
+        if (!is_table) return unknown(name, line, value);
+        if (!value.is_table())
+            return problem(line, name + " = " + shown(value) + ": must be a table, written [" + name + "]");
+        for (const auto& [key, below] : *value.as_table())
+            read_key(name + "." + std::string(key.str()), key.source().begin.line, below);
+    }
+
+    void read_key(const std::string& name, std::uint32_t line, const toml::node& value) {
+        for (const auto& key : config_keys()) {
+            if (key.name != name) continue;
+            if (!key.read(value, config_)) return not_allowed(name, line, value, key.allowed);
+            config_.origins[name] = place(line);
+            return;
+        }
+        unknown(name, line, value);
+    }
+
+    void read_pools(std::uint32_t line, const toml::node& value) {
+        const auto* list = value.as_array();
+        if (list == nullptr || !list->is_homogeneous<toml::table>()) {
+            if (list != nullptr && list->empty()) return;
+            return problem(line, "pool must be a list of tables: write each as [[pool]]");
+        }
+        for (const auto& entry : *list)
+            read_pool(*entry.as_table());
+    }
+
+    void read_pool(const toml::table& table) {
+        PoolSource source;
+        source.where = place(line_of(table));
+        for (const auto& [key, value] : table)
+            read_pool_key("pool." + std::string(key.str()), key.source().begin.line, value, source);
+        for (const char* required : {"kind", "size"})
+            if (table.get(required) == nullptr)
+                problem(line_of(table),
+                        "this [[pool]] has no " + std::string(required) + ": " + required + " is required");
+        if (source.config.name.empty())
+            source.config.name = pool::name_of(source.config.kind) + std::to_string(pools_.size());
+        pools_.push_back(std::move(source));
+    }
+
+    void read_pool_key(const std::string& name, std::uint32_t line, const toml::node& value,
+                       PoolSource& source) {
+        for (const auto& key : pool_keys()) {
+            if (key.name != name) continue;
+            if (!key.read(value, source.config)) return not_allowed(name, line, value, key.allowed);
+            source.origins[name.substr(5)] = place(line);
+            return;
+        }
+        unknown(name, line, value);
+    }
+
+    void take_pools() {
+        if (!problems_.empty()) return;  // a name that was refused would only be missed a second time
+        if (const auto added = add_pools(config_, pools_); !added)
+            problems_.push_back({0, added.error().text});
+    }
+
+    void not_allowed(const std::string& name, std::uint32_t line, const toml::node& value,
+                     const std::string& allowed) {
+        problem(line, name + " = " + shown(value) + " is not allowed: write " + allowed);
+    }
+
+    void unknown(const std::string& name, std::uint32_t line, const toml::node& value) {
+        if (is_later(name)) return problem(line, name + ": this build does not have it, remove it");
+        const std::string near = nearest_key(name);
+        const char* what = value.is_table() ? "unknown table " : "unknown key ";
+        problem(line, what + name + (near.empty() ? ": remove it" : ", did you mean " + near + "?"));
+    }
+
+    Error all_problems() {
+        std::stable_sort(problems_.begin(), problems_.end(),
+                         [](const Problem& left, const Problem& right) { return left.line < right.line; });
+        std::string text;
+        for (std::size_t i = 0; i < std::min(problems_.size(), problems_max); ++i) {
+            if (i > 0) text += "\n";
+            if (problems_[i].line > 0) text += place(problems_[i].line) + ": ";
+            text += problems_[i].text;
+        }
+        if (problems_.size() > problems_max)
+            text += "\nand " + std::to_string(problems_.size() - problems_max) + " more";
+        return Error{Code::invalid, text};
+    }
+
+    std::string file_;
+    Config config_;
+    std::vector<PoolSource> pools_;
+    std::vector<Problem> problems_;
+};
+
+}  // namespace
+
+Result<Config> parse_config(const std::string& text, const std::string& file) {
+    toml::table root;
+    try {
+        root = toml::parse(text, file);
+    } catch (const toml::parse_error& problem) {
+        return Error{Code::invalid, file + ":" + std::to_string(problem.source().begin.line) +
+                                        ": not TOML: " + std::string(problem.description())};
+    }
+    return FileReader(file).read(root);
+}
+
+}  // namespace maru::daemon

@@ -1,0 +1,148 @@
+// --check-config: effective values as a TOML file that reads back as the same, and how memory is split.
+#include <grp.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "base/size.hpp"
+#include "daemon/config_keys.hpp"
+
+namespace maru::daemon {
+namespace {
+
+constexpr std::size_t comment_column = 40;
+
+std::string line(const std::string& key, const std::string& value, const std::string& comment) {
+    std::string text = key + " = " + value;
+    text.resize(std::max(text.size() + 2, comment_column), ' ');
+    return text + "# " + comment + "\n";
+}
+
+/// Values that the config leaves open, as the daemon would settle them here.
+class Explanation {
+  public:
+    Explanation(const Config& config, SocketPath socket, const table::ControlSizes& sizes)
+        : config_(config), socket_(std::move(socket)), sizes_(sizes) {}
+
+    std::string values() const {
+        std::string text;
+        std::string section;
+        for (const auto& key : config_keys()) {
+            const auto dot = key.name.find('.');
+            if (key.name.substr(0, dot) != section) {
+                section = key.name.substr(0, dot);
+                text += (text.empty() ? "[" : "\n[") + section + "]\n";
+            }
+            text += line(key.name.substr(dot + 1), value_of(key), origin_of(key.name));
+        }
+        return text;
+    }
+
+    std::string pools() const {
+        std::string text;
+        for (const auto& pool : config_.pools) {
+            const std::string whole = origin("pool." + pool.name, "embedded default");
+            text += "\n[[pool]]\n";
+            for (const auto& key : pool_keys()) {
+                const std::string last = key.name.substr(5);
+                const bool from_argument =
+                    whole == "command line" && (last == "name" || last == "kind" || last == "size");
+                const bool chosen =
+                    config_.embedded_default && (last == "name" || last == "kind" || last == "size");
+                std::string value = key.show(pool);
+                if (last == "path" && pool.path.empty()) value = quoted(pool::default_shm_path(pool.name));
+                text += line(
+                    last, value,
+                    origin("pool." + pool.name + "." + last, from_argument || chosen ? whole : "default"));
+            }
+        }
+        return text;
+    }
+
+    std::string memory() const {
+        std::string text = "\n# Memory\n";
+        for (std::size_t i = 0; i < config_.pools.size(); ++i) {
+            const auto& pool = config_.pools[i];
+            const std::uint64_t control = i == 0 ? sizes_.control_bytes : 0;
+            const std::uint64_t data = sizes_.units_of_pool[i] * sizes_.region_unit;
+            text += "# pool '" + pool.name + "': " + format_size(pool.size);
+            if (control > 0) text += ", control region " + format_size(control) + percent(control, pool.size);
+            text += ", pages " + format_size(data) + " (" + std::to_string(sizes_.units_of_pool[i]) +
+                    " units of " + format_size(sizes_.region_unit) + "), unused " +
+                    format_size(pool.size - control - data) + "\n";
+        }
+        text += "# control region: page records " + format_size(sizes_.records_bytes) + " (" +
+                std::to_string(sizes_.records) + "), index " + format_size(sizes_.index_bytes) + " (" +
+                std::to_string(sizes_.buckets) + " buckets, " + std::to_string(sizes_.overflow_buckets) +
+                " for overflow), pins " + format_size(sizes_.pins_bytes) + " (" +
+                std::to_string(sizes_.pin_chunks) + " chunks), the rest " + format_size(sizes_.other_bytes) +
+                "\n";
+        return text;
+    }
+
+  private:
+    std::string origin(const std::string& key, const char* otherwise = "default") const {
+        const auto found = config_.origins.find(key);
+        return found == config_.origins.end() ? otherwise : found->second;
+    }
+    std::string origin(const std::string& key, const std::string& otherwise) const {
+        return origin(key, otherwise.c_str());
+    }
+
+    static std::string percent(std::uint64_t part, std::uint64_t whole) {
+        char text[32];
+        std::snprintf(text, sizeof text, " (%.2f %%)",
+                      100.0 * static_cast<double>(part) / static_cast<double>(whole));
+        return text;
+    }
+
+    std::string value_of(const ConfigKey<Config>& key) const {
+        if (key.name == "daemon.socket") return quoted(socket_.path);
+        if (key.name == "control.pool") return quoted(config_.pools.front().name);
+        if (key.name == "control.max_objects" && config_.control.max_objects == 0)
+            return std::to_string(sizes_.records - table::records_per_granule);
+        if (key.name == "control.region_size" && config_.control.region_size == 0)
+            return quoted(std::to_string(sizes_.region_unit / KiB) + "KiB");
+        return key.show(config_);
+    }
+
+    std::string origin_of(const std::string& key) const {
+        if (key == "daemon.socket") return socket_.origin;
+        const std::string known = origin(key);
+        if (key == "daemon.group" && ::getgrnam(config_.daemon.group.c_str()) == nullptr)
+            return known +
+                   (known == "default" ? ": no such group here, so the caller's" : ": no such group here");
+        if (key == "daemon.log_file" && config_.daemon.log_file.empty()) return known + ": stderr";
+        if (key == "daemon.host_id" && config_.daemon.host_id.empty()) return known + ": the machine-id";
+        if (key == "control.pool" && config_.control.pool.empty()) return known + ": the first pool";
+        if ((key == "control.max_objects" && config_.control.max_objects == 0) ||
+            (key == "control.region_size" && config_.control.region_size == 0))
+            return known + ": by the size of the pools";
+        return known;
+    }
+
+    const Config& config_;
+    SocketPath socket_;
+    const table::ControlSizes& sizes_;
+};
+
+}  // namespace
+
+Result<std::string> explain_config(const Config& config, const CommandLine& command_line) {
+    if (config.pools.empty()) return Error{Code::invalid, "the config has no pool: use load_config"};
+    auto socket = find_socket(config);
+    if (!socket) return socket.error();
+    std::vector<std::uint64_t> pool_bytes;
+    for (const auto& pool : config.pools)
+        pool_bytes.push_back(round_down(pool.size, table::page_align));
+    const auto sizes = table::plan_control(format_plan(config, pool_bytes));
+    if (!sizes) return sizes.error();
+    const Explanation explanation(config, *socket, *sizes);
+    const std::string head =
+        "# Effective configuration (" +
+        (command_line.config_file.empty() ? "no config file" : command_line.config_file) + ")\n\n";
+    return head + explanation.values() + explanation.pools() + explanation.memory();
+}
+
+}  // namespace maru::daemon
