@@ -41,7 +41,19 @@ std::uint32_t request_of(const Bytes& frame) {
 
 }  // namespace
 
+Result<Descriptor> Stream::open_socket() {
+    Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!socket) return system_error(Code::unavailable, "cannot make a socket");
+    return socket;
+}
+
 Result<Stream> Stream::connect(const std::string& path, Deadline deadline) {
+    auto socket = open_socket();
+    if (!socket) return socket.error();
+    return connect(std::move(*socket), path, deadline);
+}
+
+Result<Stream> Stream::connect(Descriptor socket, const std::string& path, Deadline deadline) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (path.empty() || path.size() >= sizeof address.sun_path)
@@ -49,8 +61,6 @@ Result<Stream> Stream::connect(const std::string& path, Deadline deadline) {
                                         " bytes, 1 to " + std::to_string(sizeof address.sun_path - 1) +
                                         " are possible: choose a shorter path"};
     std::memcpy(address.sun_path, path.data(), path.size());
-    Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (!socket) return system_error(Code::unavailable, "cannot make a socket");
     // The send timeout bounds connect(2), which waits while the daemon's queue is full.
     const int left_ms = std::max(milliseconds_left(deadline), 1);
     timeval bound{};
@@ -124,7 +134,7 @@ Result<void> Stream::send(const Bytes& frame, Deadline deadline, std::span<const
     return {};
 }
 
-Result<void> Stream::receive_piece() {
+Result<bool> Stream::receive_piece() {
     std::array<std::byte, 16384> bytes;
     alignas(cmsghdr) char room[CMSG_SPACE(descriptors_max * sizeof(int))];
     iovec piece{bytes.data(), bytes.size()};
@@ -135,7 +145,7 @@ Result<void> Stream::receive_piece() {
     message.msg_controllen = sizeof room;
     const ssize_t got = ::recvmsg(socket_.get(), &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (got < 0) {
-        if (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK) return {};
+        if (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK) return false;
         return system_error(Code::unavailable, "the daemon has gone");
     }
     auto descriptors = take_descriptors(message);
@@ -144,7 +154,31 @@ Result<void> Stream::receive_piece() {
         return Error{
             Code::unavailable,
             "descriptors from the daemon were lost: this process may open too few files (ulimit -n)"};
-    return reader_.feed({bytes.data(), static_cast<std::size_t>(got)}, std::move(descriptors));
+    auto fed = reader_.feed({bytes.data(), static_cast<std::size_t>(got)}, std::move(descriptors));
+    if (!fed) return fed.error();
+    return true;
+}
+
+Result<std::size_t> Stream::send_some(std::span<const std::byte> bytes) {
+    if (!socket_) return Error{Code::unavailable, "not connected to the daemon"};
+    const ssize_t step = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (step >= 0) return static_cast<std::size_t>(step);
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR) return std::size_t{0};
+    return system_error(Code::unavailable, "the daemon has gone");
+}
+
+Result<std::optional<Frame>> Stream::try_receive() {
+    if (!socket_) return Error{Code::unavailable, "not connected to the daemon"};
+    while (true) {
+        if (auto frame = reader_.next()) return frame;
+        auto more = receive_piece();
+        if (!more) return more.error();
+        if (!*more) return std::optional<Frame>{};
+    }
+}
+
+Result<void> Stream::await_bytes(Deadline deadline) {
+    return await(POLLIN, deadline, "answer");
 }
 
 Result<Frame> Stream::receive(Deadline deadline) {

@@ -19,6 +19,9 @@ class Stream {
     Stream() = default;
     /// Waits for the daemon to accept, no longer than the deadline. `path` is a file-system path.
     static Result<Stream> connect(const std::string& path, Deadline deadline);
+    /// The same with a socket that the caller has made (AF_UNIX, SOCK_STREAM).
+    static Result<Stream> connect(Descriptor socket, const std::string& path, Deadline deadline);
+    static Result<Descriptor> open_socket();
     /// Takes over a connected stream socket.
     static Result<Stream> adopt(Descriptor socket);
 
@@ -29,6 +32,14 @@ class Stream {
     /// Sends a request and waits for the answer with the same number; a failure frame becomes its error.
     Result<Frame> ask(const Bytes& request, Deadline deadline);
 
+    // -- for a loop that waits elsewhere
+    /// Sends what the socket takes at once; the number of bytes that went.
+    Result<std::size_t> send_some(std::span<const std::byte> bytes);
+    /// A whole frame if one is there; nothing when more bytes must come first.
+    Result<std::optional<Frame>> try_receive();
+    /// Waits until bytes are there.
+    Result<void> await_bytes(Deadline deadline);
+
     int descriptor() const { return socket_.get(); }
     explicit operator bool() const { return static_cast<bool>(socket_); }
     void close() { socket_.reset(); }
@@ -36,7 +47,8 @@ class Stream {
   private:
     explicit Stream(Descriptor socket) : socket_(std::move(socket)) {}
     Result<void> await(short events, Deadline deadline, const char* what);
-    Result<void> receive_piece();
+    /// Takes in one piece; false when nothing is there.
+    Result<bool> receive_piece();
 
     Descriptor socket_;
     FrameReader reader_;
