@@ -167,9 +167,7 @@ Result<void> check_config(Config& config) {
         return invalid(prefix(config, key) + "eviction.low_free must be below eviction.high_free");
     }
     const auto& wanted = config.control.pool;
-    if (wanted.empty()) return {};
-    if (config.pools.empty() && wanted == "default")
-        return {};  // the embedded default pool will have this name
+    if (wanted.empty() || config.pools.empty()) return {};  // load_config looks again when it has added one
     const auto found = std::find_if(config.pools.begin(), config.pools.end(),
                                     [&](const auto& candidate) { return candidate.name == wanted; });
     if (found == config.pools.end()) {
@@ -177,7 +175,7 @@ Result<void> check_config(Config& config) {
         for (const auto& candidate : config.pools)
             names += (names.empty() ? "" : ", ") + candidate.name;
         return invalid(prefix(config, "control.pool") + "control.pool = \"" + wanted +
-                       "\" names no pool (there is " + (names.empty() ? "default" : names) + ")");
+                       "\" names no pool (there is " + names + ")");
     }
     std::rotate(config.pools.begin(), found, found + 1);
     return {};
