@@ -42,6 +42,16 @@ def first_line(element):
     return lines[0] if lines else "no reason given"
 
 
+DETAIL_LINES_MAX = 12
+
+
+def first_line_and_detail(element):
+    """The reason, and behind it the runner's own words where they are few (doctest's; pytest's stand in its log)."""
+    detail = [line.rstrip() for line in (element.text or "").strip().splitlines()]
+    few = detail if len(detail) <= DETAIL_LINES_MAX else []
+    return "\n      ".join([first_line(element), *few])
+
+
 def read_result_file(path, where):
     """One JUnit file. Test cases are counted, not the totals in its head: doctest puts assertions there."""
     summary = Summary()
@@ -50,7 +60,7 @@ def read_result_file(path, where):
         broken = [child for child in case if child.tag in ("failure", "error")]
         skipped = case.find("skipped")
         if broken:
-            summary.failures.append((name, first_line(broken[0])))
+            summary.failures.append((name, first_line_and_detail(broken[0])))
         elif skipped is not None:
             summary.skips.append((name, first_line(skipped)))
         else:
