@@ -1,0 +1,36 @@
+// The commands of maructl; each returns the exit code.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace maru::ctl {
+
+struct Options {
+    std::string socket;  // empty: searched for
+    bool json = false;
+};
+
+// -- what the daemon answers
+int show_ping(const Options& options);
+int show_status(const Options& options);
+int show_pools(const Options& options);
+int show_regions(const Options& options);
+int show_clients(const Options& options);
+int show_namespaces(const Options& options);
+/// `prefix` as bytes; limit 0: all.
+int show_keys(const Options& options, const std::string& prefix, std::uint64_t limit);
+int run_check(const Options& options);
+
+// -- data; keys as bytes
+
+/// `output`: a file, or "-" for standard output.
+int get_value(const Options& options, const std::string& key, const std::string& output);
+/// `input`: a file or pipe, or "-" for standard input. page_bytes 0: chosen by the value's size.
+int put_value(const Options& options, const std::string& key, const std::string& input,
+              std::uint64_t page_bytes);
+int remove_keys(const Options& options, const std::vector<std::string>& keys);
+int ask_exists(const Options& options, const std::string& key);
+
+}  // namespace maru::ctl

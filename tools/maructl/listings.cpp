@@ -1,0 +1,261 @@
+// Lists of the daemon as tables.
+#include "base/size.hpp"
+#include "commands.hpp"
+#include "daemon.hpp"
+#include "fields.hpp"
+#include "output.hpp"
+
+namespace maru::ctl {
+namespace {
+
+using Row = std::function<std::vector<std::string>(const Json&)>;
+
+struct Listing {
+    const char* command;  // its rows stand under the same name
+    std::vector<Table::Column> columns;
+    Row row;
+};
+
+int fail(const Error& error) {
+    complain(error.text);
+    return exit_cannot;
+}
+
+int show_list(const Options& options, const Listing& listing) {
+    auto daemon = Daemon::find(options.socket);
+    if (!daemon) return fail(daemon.error());
+    Table table(listing.columns);
+    Json all = Json::array();
+    const auto asked =
+        daemon->ask_list(listing.command, listing.command, Json::object(), [&](const Json& rows) {
+            for (const auto& row : rows) {
+                if (options.json)
+                    all.push_back(row);
+                else
+                    table.add(listing.row(row));
+            }
+            return true;
+        });
+    if (!asked) return fail(asked.error());
+    print(options.json ? Json{{listing.command, all}}.dump(2) + "\n" : table.take());
+    return exit_done;
+}
+
+std::string holder_text(const Json& region) {
+    if (!region.contains("holder") || !region["holder"].is_object()) return "-";
+    return text(region, "holder", "instance_id") + " (" + count(region, "holder", "slot") + ")";
+}
+
+}  // namespace
+
+int show_pools(const Options& options) {
+    return show_list(options, {"pools",
+                               {{"POOL"},
+                                {"KIND"},
+                                {"STATE"},
+                                {"SIZE", true},
+                                {"UNCLAIMED", true},
+                                {"FREE", true},
+                                {"RESERVED", true},
+                                {"PUBLISHED", true},
+                                {"RETIRED", true},
+                                {"PINNED", true},
+                                {"REGIONS", true},
+                                {"PATH"}},
+                               [](const Json& row) -> std::vector<std::string> {
+                                   return {text(row, "name"),
+                                           text(row, "kind"),
+                                           text(row, "state"),
+                                           size(row, "size"),
+                                           size(row, "bytes", "unclaimed"),
+                                           size(row, "bytes", "free"),
+                                           size(row, "bytes", "reserved"),
+                                           size(row, "bytes", "published"),
+                                           size(row, "bytes", "retired"),
+                                           size(row, "bytes", "pinned"),
+                                           count(row, "regions"),
+                                           text(row, "path")};
+                               }});
+}
+
+int show_regions(const Options& options) {
+    return show_list(options, {"regions",
+                               {{"REGION", true},
+                                {"POOL", true},
+                                {"STATE"},
+                                {"SIZE", true},
+                                {"PAGE", true},
+                                {"PAGES", true},
+                                {"FREE", true},
+                                {"RESERVED", true},
+                                {"PUBLISHED", true},
+                                {"RETIRED", true},
+                                {"PINNED", true},
+                                {"SLACK", true},
+                                {"HOLDER"}},
+                               [](const Json& row) -> std::vector<std::string> {
+                                   return {count(row, "region"),
+                                           count(row, "pool"),
+                                           text(row, "state"),
+                                           size(row, "bytes"),
+                                           size(row, "page_bytes"),
+                                           count(row, "page_count"),
+                                           count(row, "pages", "free"),
+                                           count(row, "pages", "reserved"),
+                                           count(row, "pages", "published"),
+                                           count(row, "pages", "retired"),
+                                           count(row, "pages", "pinned"),
+                                           size(row, "slack_bytes"),
+                                           holder_text(row)};
+                               }});
+}
+
+int show_clients(const Options& options) {
+    return show_list(options, {"clients",
+                               {{"SLOT", true},
+                                {"INSTANCE"},
+                                {"STATE"},
+                                {"PID", true},
+                                {"UID", true},
+                                {"AGE", true},
+                                {"REGIONS", true},
+                                {"CLAIMED", true},
+                                {"RESERVED", true},
+                                {"LEASES", true},
+                                {"PINS", true},
+                                {"STORES", true},
+                                {"LOOKUPS", true},
+                                {"HITS", true}},
+                               [](const Json& row) -> std::vector<std::string> {
+                                   const auto reserved =
+                                       number(row, "reserved_bytes") + number(row, "quarantined_bytes");
+                                   const bool is_daemon = row.value("is_daemon", Json(false)) == Json(true);
+                                   return {count(row, "slot"),
+                                           text(row, "instance_id") + (is_daemon ? " (daemon)" : ""),
+                                           text(row, "state"),
+                                           count(row, "pid"),
+                                           count(row, "uid"),
+                                           format_age(number(row, "connected_s")),
+                                           count(row, "regions"),
+                                           size(row, "region_bytes"),
+                                           format_size(reserved),
+                                           count(row, "leases"),
+                                           count(row, "key_pins"),
+                                           count(row, "counters", "stores"),
+                                           count(row, "counters", "lookups"),
+                                           count(row, "counters", "hits")};
+                               }});
+}
+
+int show_namespaces(const Options& options) {
+    return show_list(options, {"namespaces",
+                               {{"NAMESPACE"},
+                                {"OBJECTS", true},
+                                {"VALUES", true},
+                                {"PUBLISHED", true},
+                                {"REGIONS", true},
+                                {"QUOTA", true}},
+                               [](const Json& row) -> std::vector<std::string> {
+                                   const bool limited = number(row, "quota") != 0;
+                                   return {text(row, "name"),        count(row, "objects"),
+                                           size(row, "value_bytes"), size(row, "published_bytes"),
+                                           count(row, "regions"),    limited ? size(row, "quota") : "none"};
+                               }});
+}
+
+namespace {
+
+std::vector<std::string> key_row(const Json& row) {
+    const bool whole = row.value("key_complete", Json(true)) == Json(true);
+    const auto pins_of = [&](const char* name) {
+        return row.contains(name) && row[name].is_number() ? count(row, name) : std::string("?");
+    };
+    return {size(row, "size"),
+            format_age(number(row, "age_s")),
+            pins_of("leases"),
+            pins_of("key_pins"),
+            count(row, "region") + "/" + count(row, "page"),
+            text(row, "state"),
+            text(row, "key") + (whole ? "" : "... (" + count(row, "key_length") + " bytes)")};
+}
+
+}  // namespace
+
+int show_keys(const Options& options, const std::string& prefix, std::uint64_t limit) {
+    auto daemon = Daemon::find(options.socket);
+    if (!daemon) return fail(daemon.error());
+    Table table(
+        {{"SIZE", true}, {"AGE", true}, {"LEASES", true}, {"PINS", true}, {"PAGE"}, {"STATE"}, {"KEY"}});
+    Json arguments = Json::object();
+    if (!prefix.empty()) arguments["prefix_hex"] = wire::hex_of(prefix);
+    if (limit != 0) arguments["limit"] = limit;
+    std::uint64_t shown = 0;
+    // A domain may have millions of keys: each part is written as it comes.
+    const auto asked = daemon->ask_list("keys", "keys", arguments, [&](const Json& rows) {
+        std::string part;
+        for (const auto& row : rows) {
+            if (limit != 0 && shown == limit) break;
+            if (options.json)
+                part += (shown == 0 ? "{\"keys\": [\n" : ",\n") +
+                        row.dump(-1, ' ', false, Json::error_handler_t::replace);
+            else
+                table.add(key_row(row));
+            ++shown;
+        }
+        print(options.json ? part : table.take());
+        return limit == 0 || shown < limit;
+    });
+    if (!asked) return fail(asked.error());
+    if (options.json) print(shown == 0 ? "{\"keys\": []}\n" : "\n]}\n");
+    return exit_done;
+}
+
+int show_ping(const Options& options) {
+    auto daemon = Daemon::find(options.socket);
+    if (!daemon) return fail(daemon.error());
+    const auto begin = MonotonicClock::now();
+    auto answer = daemon->ask("ping", Json::object());
+    if (!answer) return fail(answer.error());
+    const auto us =
+        std::chrono::duration_cast<std::chrono::microseconds>(MonotonicClock::now() - begin).count();
+    if (options.json) {
+        (*answer)["socket"] = daemon->socket();
+        (*answer)["round_trip_us"] = us;
+        print(answer->dump(2) + "\n");
+    } else {
+        print("maru " + text(*answer, "version") + " (pid " + count(*answer, "pid") + ") answers at " +
+              daemon->socket() + " in " + std::to_string(us) + " us\n");
+    }
+    return exit_done;
+}
+
+int run_check(const Options& options) {
+    auto daemon = Daemon::find(options.socket);
+    if (!daemon) return fail(daemon.error());
+    const auto report = daemon->ask("check", Json::object());
+    if (!report) return fail(report.error());
+    if (!report->contains("clean") || !(*report)["clean"].is_boolean())
+        return fail({Code::version, "the daemon's answer to \"check\" is not understood"});
+    const bool clean = (*report)["clean"].get<bool>();
+    if (options.json) {
+        print(report->dump(2) + "\n");
+        return clean ? exit_done : exit_no;
+    }
+    const auto& findings = report->value("findings", Json::array());
+    for (const auto& finding : findings) {
+        std::string words;
+        for (const auto& word : finding.value("words", Json::array()))
+            if (word.is_string()) words += " " + word.get<std::string>();
+        print(text(finding, "where") + ": " + text(finding, "what") + " [" +
+              (words.empty() ? "" : words.substr(1)) + "]\n");
+    }
+    const auto total = number(*report, "findings_total");
+    if (total > findings.size()) print("... and " + std::to_string(total - findings.size()) + " more\n");
+    print((clean ? std::string("clean") : std::to_string(total) + " finding(s)") + ": looked at " +
+          count(*report, "records") + " page records, " + count(*report, "slots") + " index slots, " +
+          count(*report, "regions") + " regions, " + count(*report, "pins") + " pins, " +
+          count(*report, "clients") + " clients; " + count(*report, "objects") + " objects\n");
+    return clean ? exit_done : exit_no;
+}
+
+}  // namespace maru::ctl

@@ -1,0 +1,185 @@
+// maructl: looks into a running daemon, and moves single values.
+#include <CLI/CLI.hpp>
+#include <csignal>
+#include <cstdio>
+#include <functional>
+
+#include "base/size.hpp"
+#include "commands.hpp"
+#include "maru/maru.h"
+#include "output.hpp"
+#include "wire/key_text.hpp"
+
+namespace maru::ctl {
+namespace {
+
+constexpr std::size_t key_bytes_max = 4096;
+
+constexpr const char* key_help =
+    "Key: text as it stands, hex:DIGITS for any bytes, int:NUMBER for an integer key (int:42 is not the text "
+    "42)";
+
+/// A key from the command line, or what is wrong with it.
+Result<std::string> checked_key(const std::string& text) {
+    auto key = wire::parse_key(text);
+    if (!key) return key;
+    if (key->empty()) return Error{Code::invalid, "an empty key: keys have 1 to 4096 bytes"};
+    if (key->size() > key_bytes_max)
+        return Error{Code::invalid,
+                     "a key of " + std::to_string(key->size()) + " bytes: keys have 1 to 4096 bytes"};
+    return key;
+}
+
+/// What the command line said.
+struct Line {
+    Options options;
+    std::string key, file, output = "-", prefix, page_size;
+    std::vector<std::string> keys;
+    std::uint64_t limit = 0;
+};
+
+int wrong_use(const Error& error) {
+    complain(error.text);
+    return exit_cannot;
+}
+
+using Command = std::function<int(const Line&)>;
+
+int with_key(const Line& line, const std::function<int(const std::string&)>& run) {
+    const auto key = checked_key(line.key);
+    return key ? run(*key) : wrong_use(key.error());
+}
+
+int run_put(const Line& line) {
+    std::uint64_t page_bytes = 0;
+    if (!line.page_size.empty()) {
+        const auto parsed = parse_size(line.page_size);
+        if (!parsed) return wrong_use({Code::invalid, "--page-size: " + parsed.error().text});
+        if (*parsed == 0)
+            return wrong_use({Code::invalid, "--page-size: 0 is no page; leave it out to have it chosen"});
+        if (*parsed > 1 * TiB)
+            return wrong_use(
+                {Code::invalid, "--page-size: " + format_size(*parsed) + " is more than 1.0 TiB"});
+        page_bytes = round_up(*parsed, 4 * KiB);
+    }
+    return with_key(
+        line, [&](const std::string& key) { return put_value(line.options, key, line.file, page_bytes); });
+}
+
+int run_rm(const Line& line) {
+    std::vector<std::string> keys;
+    for (const auto& text : line.keys) {  // all are looked at before the first one goes
+        auto key = checked_key(text);
+        if (!key) return wrong_use(key.error());
+        keys.push_back(std::move(*key));
+    }
+    return remove_keys(line.options, keys);
+}
+
+int run_keys(const Line& line) {
+    const auto prefix = wire::parse_key(line.prefix);
+    if (!prefix) return wrong_use({Code::invalid, "--prefix: " + prefix.error().text});
+    return show_keys(line.options, *prefix, line.limit);
+}
+
+CLI::App* add_command(CLI::App& app, const char* name, const char* what, const char* example) {
+    auto* command = app.add_subcommand(name, what);
+    command->fallthrough();  // --json and --socket may stand behind the command
+    command->footer(std::string("Example:\n  ") + example);
+    return command;
+}
+
+void add_lists(CLI::App& app, Line& line, Command* chosen) {
+    const auto simple = [&](const char* name, const char* what, const char* example,
+                            int (*run)(const Options&)) {
+        add_command(app, name, what, example)->callback([chosen, run] {
+            *chosen = [run](const Line& given) { return run(given.options); };
+        });
+    };
+    simple("status", "The daemon, its domain, bytes by state, warnings with remedies", "maructl status",
+           show_status);
+    simple("pools", "Pools and how full they are", "maructl pools --json", show_pools);
+    simple("regions", "Regions: page size, pages by state, who allocates there", "maructl regions",
+           show_regions);
+    simple("clients", "Clients: process, memory, pins, counters", "maructl clients", show_clients);
+    simple("namespaces", "Namespaces with objects and bytes", "maructl namespaces", show_namespaces);
+    simple("ping", "Round trip to the daemon", "maructl --socket /run/maru/maru.sock ping", show_ping);
+    simple("check", "Look at every table of the control region; 0: clean, 1: findings, 2: could not check",
+           "maructl check && echo sound", run_check);
+    auto* keys = add_command(app, "keys", "Keys with size, age, pins and place",
+                             "maructl keys --prefix model-a/ --limit 20\n  maructl keys --prefix hex:00ff");
+    keys->add_option("--prefix", line.prefix,
+                     "Only keys that begin so (text, hex: or int:; at most 120 bytes)")
+        ->type_name("P");
+    keys->add_option("--limit", line.limit, "At most so many")->type_name("N")->check(CLI::PositiveNumber);
+    keys->callback([chosen] { *chosen = run_keys; });
+}
+
+void add_data(CLI::App& app, Line& line, Command* chosen) {
+    auto* get = add_command(app, "get", "Write a value to standard output or a file",
+                            "maructl get model-a/chunk-7 -o chunk.bin\n  maructl get int:42 | sha256sum");
+    get->add_option("KEY", line.key, key_help)->required();
+    get->add_option("-o,--output", line.output, "File to write; - is standard output")->type_name("FILE");
+    get->callback([chosen] {
+        *chosen = [](const Line& given) {
+            return with_key(
+                given, [&](const std::string& key) { return get_value(given.options, key, given.output); });
+        };
+    });
+    auto* put = add_command(app, "put", "Store a value from a file or a pipe",
+                            "maructl put model-a/chunk-7 chunk.bin\n  generate | maructl put hex:00ff -");
+    put->add_option("KEY", line.key, key_help)->required();
+    put->add_option("FILE", line.file, "File or pipe to read; - is standard input")->required();
+    put->add_option(
+           "--page-size", line.page_size,
+           "Page size, such as 2MiB; the value must fit one page (default: 1 MiB, more for a larger value)")
+        ->type_name("SIZE");
+    put->callback([chosen] { *chosen = run_put; });
+    auto* rm = add_command(app, "rm", "Remove keys", "maructl rm model-a/chunk-7 int:42");
+    rm->add_option("KEY", line.keys, key_help)->required();
+    rm->callback([chosen] { *chosen = run_rm; });
+    auto* exists = add_command(app, "exists", "Is the key present? 0: yes, 1: no",
+                               "maructl exists model-a/chunk-7 || echo missing");
+    exists->add_option("KEY", line.key, key_help)->required();
+    exists->callback([chosen] {
+        *chosen = [](const Line& given) {
+            return with_key(given, [&](const std::string& key) { return ask_exists(given.options, key); });
+        };
+    });
+}
+
+int run(int argc, char** argv) {
+    Line line;
+    Command chosen;
+    CLI::App app("Looks into a running maru daemon, and moves single values.", "maructl");
+    app.add_option("--socket", line.options.socket,
+                   "Socket of the daemon (default: $MARU_SOCKET, else the usual places)")
+        ->type_name("PATH");
+    app.add_flag("--json", line.options.json, "Machine-readable output");
+    app.set_version_flag("--version", std::string("maructl ") + maru_version());
+    app.require_subcommand(1);
+    app.footer(
+        "Exit codes: 0 done or yes; 1 no, not found, refused or findings; 2 wrong use or no daemon.\n"
+        "Example:\n  maructl status\n  maructl COMMAND --help");
+    add_lists(app, line, &chosen);
+    add_data(app, line, &chosen);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? exit_done : exit_cannot;
+    }
+    return chosen(line);
+}
+
+}  // namespace
+}  // namespace maru::ctl
+
+int main(int argc, char** argv) {
+    std::signal(SIGPIPE, SIG_IGN);  // a reader that goes is an error of write(2)
+    try {
+        return maru::ctl::run(argc, argv);
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "maructl: %s\n", error.what());
+        return maru::ctl::exit_cannot;
+    }
+}
