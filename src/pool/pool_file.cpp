@@ -131,7 +131,7 @@ Result<void> size_and_reserve(const PoolFile& file, std::uint64_t bytes, bool re
         if (bytes > taken && bytes - taken > *free) return too_full(bytes, path, pool);
     }
     if (file.bytes != bytes && ::ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
-        if (errno == EFBIG || errno == EINVAL || errno == ENOSPC) return too_full(bytes, path, pool);
+        if (errno == ENOSPC) return too_full(bytes, path, pool);
         return failed(pool, "size", path, errno);
     }
     if (!reserve) return {};
