@@ -365,8 +365,8 @@ TEST_CASE("a path that cannot be is refused with its reason") {
 }
 
 TEST_CASE("names that could leave the folder are refused") {
-    for (const std::string name :
-         {"", "a/b", "../x", "a b", "a\nb", "\xc3\xa4", std::string(64, 'x').c_str()}) {
+    const std::vector<std::string> bad = {"", "a/b", "../x", "a b", "a\nb", "\xc3\xa4", std::string(64, 'x')};
+    for (const auto& name : bad) {
         CAPTURE(name);
         PoolConfig config;
         config.name = name;
@@ -374,7 +374,8 @@ TEST_CASE("names that could leave the folder are refused") {
         refusal(config);
         CHECK_FALSE(pool::check_name(name));
     }
-    for (const std::string name : {"a", "Pool_1.2-x", std::string(63, 'x').c_str()})
+    const std::vector<std::string> good = {"a", "Pool_1.2-x", std::string(63, 'x')};
+    for (const auto& name : good)
         CHECK(pool::check_name(name));
 }
 
