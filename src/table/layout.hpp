@@ -78,7 +78,7 @@ struct alignas(64) Superblock {
     Word32 pin_chunks;
     Word64 pools_at, hosts_at, clients_at, client_stats_at, namespaces_at, regions_at, records_at;
     Word64 pin_chunks_at, index_at, overflow_claims_at, granule_claims_at, hints_at;
-    Word64 reserved[104];
+    Word64 reserved[102];
     Word64 checksum;  // XXH3-64 of all bytes before it
     // -- changes a few times a second at most; read by everybody
     alignas(64) Word64 epoch;    // starts at 1
@@ -89,13 +89,11 @@ struct alignas(64) Superblock {
     Word64 daemon_generation;    // how many daemons have served this domain
     // -- moved by evictors
     alignas(64) Word64 evict_hand;  // counts granules, modulo their number
-    // -- moved by whoever claims pin chunks
-    alignas(64) Word64 chunk_hand;
-    alignas(64) Word64 reserved_tail[8 * 44];
+    alignas(64) Word64 reserved_tail[8 * 46];
 };
 static_assert(offsetof(Superblock, checksum) == 1024 - 8);
 static_assert(offsetof(Superblock, epoch) == 1024);
-static_assert(sizeof(Superblock) == 4096 - 64 || sizeof(Superblock) == 4096);
+static_assert(sizeof(Superblock) == 4096);
 
 enum class PoolState : std::uint32_t { none = 0, active = 1, draining = 2, removed = 3 };
 

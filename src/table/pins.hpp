@@ -89,6 +89,7 @@ class PinSet {
     const Control& control_;
     Identity identity_;
     std::vector<Chunk> chunks_;  // capacity for every chunk of the table: never grows on the fast path
+    std::vector<std::uint32_t> local_of_;  // by chunk number: 1 + index into chunks_, 0 when it is not ours
     std::uint32_t current_ = 0;
     std::uint32_t sequence_ = 0;
     std::uint64_t batch_epoch_ = 0;

@@ -122,50 +122,54 @@ class Worker {
     Occupancy occupancy(PageClass of) const;
 
   private:
-    struct Found {  // one slot of the index that may hold the key
-        Word64* slot = nullptr;
-        std::uint64_t slot_word = 0;
-        std::uint32_t record = 0;
-        std::uint64_t state = 0;
-    };
-    struct Retiring {
+    struct Retiring {  // a victim between RETIRING and its fate
         std::uint32_t record = 0;
         std::uint64_t state = 0;  // as this worker set it
         PinSlot slot;
     };
-    enum class Scan { clean, lost, damaged };
+    enum class Scan { clean, lost, again, damaged };
 
     // lookup.cpp
-    bool same_key(const PageRecord& record, const Key& key) const;
-    template <class Visit>
-    Code walk(const Key& key, Visit&& visit) const;
-    bool settle_lease(PageRecord& record, std::uint32_t generation, std::uint64_t slot_word, const Word64& slot);
-    bool settle_key_pin(PageRecord& record, std::uint32_t generation);
-    void fill_view(const PageRecord& record, std::uint32_t number, std::uint32_t generation, PinSlot slot,
-                   View* view) const;
-    void credit(PageRecord& record);
+    bool settle_lease(PageRecord& record, std::uint32_t generation, const Word64& slot, std::uint64_t slot_word);
+    bool settle_key_pin(PageRecord& record, std::uint32_t generation, const Word64& slot, std::uint64_t slot_word);
+    Code fill_view(std::uint32_t number, std::uint32_t generation, PinSlot slot, View* view);
+    Code retrieve_with(const Key& key, PinSlot slot, View* view);
+
+    // batch.cpp
+    void retrieve_piece(std::span<const Key> keys, View* views, Code* codes);
 
     // publish.cpp
     void fill_record(PageRecord& record, const Key& key, std::uint64_t length, std::uint64_t checksum);
     Code place(const Key& key, std::uint64_t word, Word64** where);
     Code link_overflow(Word64& link, std::uint64_t parent);
     Scan find_same(const Key& key, const Word64* mine);
+    Code commit(const Key& key, const Page& page);
     void back_off(int round);
 
     // retire.cpp
-    DeleteResult remove_found(const Found& found, const Key& key, bool* again);
-    bool reclaim(std::uint32_t number, std::uint64_t state, bool scanned, bool take);
+    bool remove_one(std::uint32_t number, std::uint64_t state, PinSlot own, DeleteResult* result);
+    bool reclaim(std::uint32_t number, std::uint64_t state, bool scanned);
     void remember_retired(std::uint32_t number, std::uint64_t state);
+    bool help_publishing(std::uint32_t number, std::uint64_t state);
+    void decide_foreign(std::uint32_t number, std::uint64_t state, PinSlot own);
 
     // allocate.cpp
-    bool take_free(std::uint32_t number, PinSlot slot, PageClass wanted, Page* page);
-    bool take_retired(std::uint32_t number, PinSlot slot, PageClass wanted, Page* page);
+    bool take_free(std::uint32_t number, std::uint64_t state, PinSlot slot, PageClass wanted, Page* page);
+    bool take_retired(std::uint32_t number, std::uint64_t state, bool scanned, PinSlot slot, PageClass wanted,
+                      Page* page);
     bool taken(std::uint32_t number, std::uint32_t generation, PinSlot slot, PageClass wanted, Page* page);
-    bool granule_matches(std::uint32_t granule, PageClass wanted, std::uint32_t* first, std::uint32_t* last) const;
-    Code alloc_in_granule(std::uint32_t granule, PinSlot slot, PageClass wanted, Page* page);
+    void give_up(std::uint32_t number, std::uint64_t state);
+    bool alloc_in_granule(std::uint32_t granule, PinSlot slot, PageClass wanted, Page* page);
+    bool alloc_in_region(std::uint32_t region, PinSlot slot, PageClass wanted, Page* page);
 
     // evict.cpp
-    std::size_t evict_pass(PageClass which, std::size_t count, bool help, Page* page);
+    struct Pass;
+    void visit(Pass& pass, std::uint32_t number);
+    bool begin_retire(Pass& pass, std::uint32_t number, std::uint64_t state);
+    void decide(Pass& pass);
+    void run(Pass& pass, std::uint32_t granules);
+    friend bool evict_range(Worker& worker, std::uint32_t first, std::uint32_t count);
+    friend bool finish_retired(Worker& worker, std::uint32_t number, std::uint64_t state);
 
     std::uint32_t random();
 
@@ -176,5 +180,10 @@ class Worker {
     std::array<std::pair<std::uint32_t, std::uint64_t>, 64> retired_{};  // deleted pages still being read
     std::size_t retired_count_ = 0;
 };
+
+/// Evicts what is PUBLISHED among `count` records from `first` on, pins permitting; true when none is left.
+bool evict_range(Worker& worker, std::uint32_t first, std::uint32_t count);
+/// Finishes a retirement that somebody left: RETIRED to FREE when nobody reads the page.
+bool finish_retired(Worker& worker, std::uint32_t number, std::uint64_t state);
 
 }  // namespace maru::table

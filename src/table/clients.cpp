@@ -1,0 +1,116 @@
+#include "table/clients.hpp"
+
+namespace maru::table {
+namespace {
+
+/// Moves a client slot of this generation from one of two phases to another.
+bool move(const Control& control, Identity identity, ClientPhase from, ClientPhase to) {
+    if (identity.slot == 0 || identity.slot >= control.client_count()) return false;
+    return control.client(identity.slot)
+        .state.compare_exchange(client_state::pack(from, identity.generation),
+                                client_state::pack(to, identity.generation));
+}
+
+void fill(ClientEntry& entry, const ClientFacts& facts, std::uint64_t tick) {
+    // Relaxed: the entry is ours while CONNECTING; readers take what they see for information.
+    entry.host.store(facts.host, shm::relaxed);
+    entry.pid.store(facts.pid, shm::relaxed);
+    entry.pid_namespace.store(facts.pid_namespace, shm::relaxed);
+    entry.start_time.store(facts.start_time, shm::relaxed);
+    entry.exec_stamp.store(facts.exec_stamp, shm::relaxed);
+    entry.random.store(facts.random, shm::relaxed);
+    entry.uid.store(facts.uid, shm::relaxed);
+    entry.gid.store(facts.gid, shm::relaxed);
+    entry.name_space.store(facts.name_space, shm::relaxed);
+    entry.is_daemon.store(facts.is_daemon ? 1 : 0, shm::relaxed);
+    entry.connected_tick.store(tick, shm::relaxed);
+    entry.instance_id.set(facts.instance_id);
+}
+
+}  // namespace
+
+Result<Identity> open_client(const Control& control, const ClientFacts& facts) {
+    for (std::uint32_t slot = 1; slot < control.client_count(); ++slot) {
+        ClientEntry& entry = control.client(slot);
+        const std::uint64_t state = entry.state.load(shm::acquire);
+        if (client_state::phase(state) != ClientPhase::free) continue;
+        // Generation 0 would make a free slot's first owner look like nobody's.
+        std::uint32_t generation = client_state::generation(state);
+        if (generation == 0) generation = 1;
+        if (!entry.state.compare_exchange(state, client_state::pack(ClientPhase::connecting, generation))) continue;
+        fill(entry, facts, control.super().tick.load(shm::relaxed));
+        return Identity{slot, generation};
+    }
+    return Error{Code::full, "all " + std::to_string(control.client_count() - 1) +
+                                 " client slots are in use: raise control.max_clients and format the domain anew, "
+                                 "or disconnect a client"};
+}
+
+bool activate_client(const Control& control, Identity identity) {
+    return move(control, identity, ClientPhase::connecting, ClientPhase::active);
+}
+
+bool quarantine_client(const Control& control, Identity identity) {
+    return move(control, identity, ClientPhase::active, ClientPhase::quarantined);
+}
+
+bool declare_dead(const Control& control, Identity identity) {
+    for (int round = 0; round < retire_rounds_max; ++round) {  // a client may activate itself meanwhile
+        for (const ClientPhase from : {ClientPhase::active, ClientPhase::quarantined, ClientPhase::connecting})
+            if (move(control, identity, from, ClientPhase::dead)) return true;
+        if (identity.slot == 0 || identity.slot >= control.client_count()) return false;
+        const std::uint64_t state = control.client(identity.slot).state.load(shm::acquire);
+        if (state == client_state::pack(ClientPhase::dead, identity.generation)) return true;
+        if (client_state::generation(state) != identity.generation) return false;
+    }
+    return false;
+}
+
+std::optional<ClientView> read_client(const Control& control, std::uint32_t slot) {
+    if (slot == 0 || slot >= control.client_count()) return {};
+    const ClientEntry& entry = control.client(slot);
+    const std::uint64_t state = entry.state.load(shm::acquire);
+    if (client_state::phase(state) == ClientPhase::free) return {};
+    ClientView view;
+    view.identity = {slot, client_state::generation(state)};
+    view.phase = client_state::phase(state);
+    view.facts.host = entry.host.load(shm::relaxed);
+    view.facts.pid = entry.pid.load(shm::relaxed);
+    view.facts.pid_namespace = entry.pid_namespace.load(shm::relaxed);
+    view.facts.start_time = entry.start_time.load(shm::relaxed);
+    view.facts.exec_stamp = entry.exec_stamp.load(shm::relaxed);
+    view.facts.random = entry.random.load(shm::relaxed);
+    view.facts.uid = entry.uid.load(shm::relaxed);
+    view.facts.gid = entry.gid.load(shm::relaxed);
+    view.facts.name_space = entry.name_space.load(shm::relaxed);
+    view.facts.is_daemon = entry.is_daemon.load(shm::relaxed) != 0;
+    view.facts.instance_id = entry.instance_id.get();
+    view.connected_tick = entry.connected_tick.load(shm::relaxed);
+    return view;
+}
+
+namespace {
+void add(Counts& sum, const CounterLine& line) {
+    for (int c = 0; c < counter_count; ++c) sum.of[c] += line.counts[c].load(shm::relaxed);
+}
+}  // namespace
+
+Counts count_client(const Control& control, Identity identity) {
+    Counts sum;
+    add(sum, control.client_stats(identity.slot));
+    const std::uint64_t mark = control.super().pin_high_water.load(shm::relaxed);
+    for (std::uint32_t c = 0; c < control.chunk_count() && c < mark; ++c)
+        if (control.chunk(c).owner.load(shm::relaxed) == identity.holder_word())
+            add(sum, control.chunk(c).counters);
+    return sum;
+}
+
+Counts count_all(const Control& control) {
+    Counts sum;
+    add(sum, control.client_stats(0));  // of all clients that have left
+    for (std::uint32_t slot = 1; slot < control.client_count(); ++slot) add(sum, control.client_stats(slot));
+    for (std::uint32_t c = 0; c < control.chunk_count(); ++c) add(sum, control.chunk(c).counters);
+    return sum;
+}
+
+}  // namespace maru::table

@@ -1,0 +1,191 @@
+// Eviction: CLOCK (Corbato 1968) over page records, one hand for the domain that moves granule by granule.
+//
+// Victims are decided in batches with one look at the pins. The first page goes straight to the evictor, the others
+// become FREE for its next stores.
+#include "base/fault_point.hpp"
+#include "table/index.hpp"
+#include "table/worker.hpp"
+
+namespace maru::table {
+
+struct Worker::Pass {
+    PageClass which;
+    bool any_class = false;
+    bool help = false;        // second round: undecided retirements of others are decided, not waited for
+    bool visited_too = false; // no second chance (a region is being emptied)
+    std::size_t wanted = 0;   // evictions that end the pass
+    Page* page = nullptr;     // where the first page goes; nullptr: all become FREE
+    PinSlot slot;             // announces what is taken for `page`
+    bool got_page = false;
+    std::size_t evicted = 0;
+    Retiring batch[evict_batch];
+    std::size_t batched = 0;
+};
+
+bool Worker::begin_retire(Pass& pass, std::uint32_t number, std::uint64_t state) {
+    auto& victim = pass.batch[pass.batched];
+    if (!pins_.take(&victim.slot)) return false;
+    const State seen = State::unpack(state);
+    pins_.announce_own(victim.slot, number, seen.generation);
+    victim.record = number;
+    victim.state = state_word(Phase::retiring_evict, seen.generation, pins_.identity().owner(), seen.attempt + 1u);
+    if (!control_.record(number).state.compare_exchange(state, victim.state)) {
+        pins_.clear(victim.slot);
+        return false;
+    }
+    ++pass.batched;
+    fault_point("retire.after_retiring");
+    return true;
+}
+
+/// One scan for the whole batch; it serves for freeing too, since a reader that comes after it can only rescue.
+void Worker::decide(Pass& pass) {
+    ScanTarget targets[evict_batch];
+    for (std::size_t i = 0; i < pass.batched; ++i)
+        targets[i] = {pass.batch[i].record, generation_of(pass.batch[i].state), false};
+    if (pass.batched > 0) scan_pins(control_, std::span(targets, pass.batched));
+    for (std::size_t i = 0; i < pass.batched; ++i) {
+        auto& victim = pass.batch[i];
+        PageRecord& record = control_.record(victim.record);
+        const State seen = State::unpack(victim.state);
+        const std::uint64_t retired = state_word(Phase::retired, seen.generation, {}, seen.attempt);
+        if (targets[i].pinned) {
+            record.state.compare_exchange(victim.state,
+                                          state_word(Phase::published, seen.generation, {}, seen.attempt));
+        } else if (record.state.compare_exchange(victim.state, retired)) {
+            fault_point("retire.after_retired");
+            pins_.count(Counter::evictions);
+            ++pass.evicted;
+            if (pass.page != nullptr && !pass.got_page) {
+                pass.got_page = take_retired(victim.record, retired, true, pass.slot, pass.which, pass.page);
+                granule_cursor_ = victim.record / records_per_granule;
+            } else {
+                reclaim(victim.record, retired, true);
+            }
+        }
+        pins_.clear(victim.slot);
+    }
+    pass.batched = 0;
+}
+
+void Worker::visit(Pass& pass, std::uint32_t number) {
+    PageRecord& record = control_.record(number);
+    const std::uint64_t state = record.state.load(shm::relaxed);
+    const bool wants_page = pass.page != nullptr && !pass.got_page;
+    switch (phase_of(state)) {
+        case Phase::free:
+            if (wants_page) pass.got_page = take_free(number, state, pass.slot, pass.which, pass.page);
+            break;
+        case Phase::retired:
+            if (wants_page)
+                pass.got_page = take_retired(number, state, false, pass.slot, pass.which, pass.page);
+            else
+                reclaim(number, state, false);
+            break;
+        case Phase::published:
+            if (!pass.visited_too && record.visited.load(shm::relaxed) != 0)
+                record.visited.store(0, shm::relaxed);  // second chance
+            else
+                begin_retire(pass, number, state);
+            break;
+        case Phase::publishing: help_publishing(number, state); break;
+        case Phase::retiring_evict:
+        case Phase::retiring_delete:
+            if (pass.help && State::unpack(state).owner != pins_.identity().owner()) {
+                PinSlot own;
+                if (!pins_.take(&own)) break;
+                decide_foreign(number, state, own);
+                pins_.clear(own);
+            }
+            break;
+        case Phase::sealed: {  // left so in a region that is in use: anybody may open it
+            const std::uint32_t region = record.region.load(shm::relaxed);
+            if (region < control_.region_count() &&
+                RegionState::unpack(control_.region(region).state.load(shm::acquire)).phase == RegionPhase::held &&
+                record.state.compare_exchange(state, state_word(Phase::free, generation_of(state) + 1)))
+                set_hint(control_, number);
+            break;
+        }
+        case Phase::reserved:
+        case Phase::bad: break;
+    }
+}
+
+/// Moves the hand over up to `granules` granules; ends early when the pass has what it wants.
+void Worker::run(Pass& pass, std::uint32_t granules) {
+    const std::uint32_t count = control_.granule_count();
+    std::uint32_t since_decision = 0;
+    for (std::uint32_t step = 0; step < granules; ++step) {
+        const auto granule =
+            static_cast<std::uint32_t>(control_.super().evict_hand.fetch_add(1, shm::relaxed) % count);
+        const std::uint64_t claim = control_.granule_claim(granule).load(shm::relaxed);
+        const std::uint32_t region = granule_claim::region(claim);
+        if (claim == 0 || region >= control_.region_count()) continue;
+        const RegionEntry& entry = control_.region(region);
+        if (!pass.any_class && (entry.page_4k.load(shm::relaxed) != pass.which.page_4k ||
+                                entry.name_space.load(shm::relaxed) != pass.which.name_space))
+            continue;
+        const std::uint32_t first = entry.first_record.load(shm::relaxed);
+        const std::uint32_t pages = entry.page_count.load(shm::relaxed);
+        for (std::uint32_t i = 0; i < records_per_granule; ++i) {
+            const std::uint32_t number = granule * records_per_granule + i;
+            if (number < first || number - first >= pages || number >= control_.record_count()) continue;
+            visit(pass, number);
+            if (pass.batched == evict_batch) decide(pass);
+            if (pass.page != nullptr ? pass.got_page : pass.evicted + pass.batched >= pass.wanted) break;
+        }
+        if (pass.batched > 0 && ++since_decision >= 4) {
+            decide(pass);  // nobody waits long for an undecided victim
+            since_decision = 0;
+        }
+        if (pass.page != nullptr ? pass.got_page : pass.evicted + pass.batched >= pass.wanted) break;
+    }
+    decide(pass);
+}
+
+Code Worker::evict_to_reuse(PageClass wanted, Page* page) {
+    Pass pass;
+    pass.which = wanted;
+    pass.page = page;
+    if (!pins_.take(&pass.slot)) return Code::contended;
+    const std::uint32_t count = control_.granule_count();
+    // Two rounds for the second chance; a third that also decides what stopped retirers left.
+    run(pass, 2 * count);
+    if (!pass.got_page) {
+        pass.help = true;
+        run(pass, 2 * count);
+    }
+    if (pass.got_page) return Code::ok;
+    pins_.clear(pass.slot);
+    return Code::full;
+}
+
+std::size_t Worker::evict(PageClass which, std::size_t count) {
+    Pass pass;
+    pass.which = which;
+    pass.any_class = which.page_4k == 0;
+    for (int round = 0; round < 2 && pass.evicted < count; ++round) {
+        pass.wanted = count;
+        run(pass, control_.granule_count());
+    }
+    return pass.evicted;
+}
+
+bool evict_range(Worker& worker, std::uint32_t first, std::uint32_t count) {
+    Worker::Pass pass;
+    pass.visited_too = true;
+    pass.help = true;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        worker.visit(pass, first + i);
+        if (pass.batched == evict_batch) worker.decide(pass);
+    }
+    worker.decide(pass);
+    bool empty = true;
+    for (std::uint32_t i = 0; i < count; ++i) {
+        const Phase phase = phase_of(worker.control().record(first + i).state.load(shm::relaxed));
+        empty = empty && (phase == Phase::free || phase == Phase::sealed || phase == Phase::retired);
+    }
+    return empty;
+}
+
+}  // namespace maru::table

@@ -1,0 +1,68 @@
+// Walking the index: a home bucket and its overflow chain, every number checked, every walk bounded.
+#pragma once
+
+#include "table/control.hpp"
+
+namespace maru::table {
+
+enum class Walk { ended, stopped, damaged };
+
+/// Calls visit(slot) for each slot that may hold keys of this hash, until it returns true.
+template <class Visit>
+Walk walk_slots(const Control& control, std::uint64_t hash_low, std::memory_order order, Visit&& visit) {
+    std::uint64_t number = control.home_of(hash_low);
+    for (int hop = 0; hop <= chain_hops_max; ++hop) {
+        Bucket& bucket = control.bucket(number);
+        for (auto& slot : bucket.slots)
+            if (visit(slot)) return Walk::stopped;
+        const std::uint64_t link = bucket.link.load(order);
+        if (link == 0) return Walk::ended;
+        if (link > control.overflow_count()) return Walk::damaged;
+        number = control.bucket_count() + link - 1;
+    }
+    return Walk::damaged;
+}
+
+/// The record holds this key: hash, namespace, length and the inline bytes. Relaxed word reads that may race with
+/// a writer: what was read counts only if the record's generation is the same afterwards (acquire fence between).
+bool same_key(const PageRecord& record, const Key& key);
+
+/// A final slot names this generation of the record.
+bool has_final_slot(const Control& control, std::uint32_t record, std::uint32_t generation);
+/// Empties every slot that names this generation of the record (only the tentative ones, if asked).
+void clear_slots(const Control& control, std::uint32_t record, std::uint32_t generation, bool tentative_only);
+
+/// Calls visit(slot, slot word, record, record number, state) for each final slot whose record is live and holds
+/// the key, until it returns true. The state was read before the key; the caller re-checks it.
+template <class Visit>
+Walk walk_key(const Control& control, const Key& key, Visit&& visit) {
+    constexpr std::uint64_t compared = slot::Tentative::put(1) | slot::Tag::put(slot::Tag::mask);
+    const std::uint64_t wanted = slot::Tag::put(Control::tag_of(key.low));
+    return walk_slots(control, key.low, shm::acquire, [&](Word64& place) {
+        // acquire: pairs with the commit; the record's fields and the payload come with it
+        const std::uint64_t word = place.load(shm::acquire);
+        if ((word & compared) != wanted) return false;
+        const std::uint32_t number = slot::record(word);
+        if (number == 0 || number >= control.record_count()) return false;
+        PageRecord& record = control.record(number);
+        record.key[0].prefetch();
+        record.key[8].prefetch();
+        const std::uint64_t state = record.state.load(shm::acquire);
+        if (!slot::same_generation(word, generation_of(state)) || !is_live(phase_of(state))) return false;
+        if (!same_key(record, key)) return false;
+        shm::fence(shm::acquire);  // the racing key reads come before the caller's second look at the state
+        return visit(place, word, record, number, state);
+    });
+}
+
+inline void set_hint(const Control& control, std::uint32_t record) {
+    // relaxed: a hint
+    control.hint(record / records_per_granule)
+        .fetch_or(std::uint64_t{1} << (record % records_per_granule), shm::relaxed);
+}
+inline void clear_hint(const Control& control, std::uint32_t record) {
+    control.hint(record / records_per_granule)
+        .fetch_and(~(std::uint64_t{1} << (record % records_per_granule)), shm::relaxed);
+}
+
+}  // namespace maru::table

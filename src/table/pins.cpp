@@ -1,0 +1,258 @@
+#include "table/pins.hpp"
+
+#include <bit>
+
+#include "base/fault_point.hpp"
+
+namespace maru::table {
+namespace {
+
+constexpr std::uint64_t bit_of(std::uint32_t index) { return std::uint64_t{1} << index; }
+
+void raise_high_water(const Control& control, std::uint32_t number) {
+    auto& mark = control.super().pin_high_water;
+    for (int round = 0; round < recheck_rounds_max; ++round) {
+        const std::uint64_t seen = mark.load(shm::relaxed);
+        if (seen > number || mark.compare_exchange(seen, number + 1)) return;
+    }
+    // Others raise it all the time; one addition settles it, since the mark may be too high but never too low.
+    mark.fetch_add(number + 1, shm::seq_cst);
+}
+
+}  // namespace
+
+PinSet::PinSet(const Control& control, Identity identity)
+    : control_(control), identity_(identity), local_of_(control.chunk_count(), 0) {
+    chunks_.reserve(control.chunk_count());
+}
+
+bool PinSet::take_from(std::uint32_t local, PinSlot* slot) {
+    Chunk& chunk = chunks_[local];
+    if (chunk.used == ~std::uint64_t{0}) return false;
+    const auto index = static_cast<std::uint32_t>(std::countr_one(chunk.used));
+    chunk.used |= bit_of(index);
+    current_ = local;
+    *slot = {local, index};
+    return true;
+}
+
+bool PinSet::take(PinSlot* slot) {
+    if (current_ < chunks_.size() && take_from(current_, slot)) return true;
+    const auto count = static_cast<std::uint32_t>(chunks_.size());
+    for (std::uint32_t i = 0; i < count; ++i)
+        if (take_from((current_ + i) % count, slot)) return true;
+    // Every slot is taken as far as this thread knows: some may have been released by others.
+    for (std::uint32_t i = 0; i < count; ++i) {
+        refresh(chunks_[i]);
+        if (take_from(i, slot)) return true;
+    }
+    return claim_chunk() && take_from(static_cast<std::uint32_t>(chunks_.size()) - 1, slot);
+}
+
+void PinSet::refresh(Chunk& chunk) {
+    std::uint64_t gone = 0;
+    for (std::uint64_t rest = chunk.used; rest != 0; rest &= rest - 1) {
+        const auto index = static_cast<std::uint32_t>(std::countr_zero(rest));
+        // acquire: pairs with the release that cleared the word; the page behind it is not ours to think about.
+        if (chunk.shared->pins[index].load(shm::acquire) == 0) gone |= bit_of(index);
+    }
+    drop(chunk, gone);
+}
+
+bool PinSet::claim_chunk() {
+    if (chunks_.size() == chunks_.capacity()) return false;
+    // From the lowest on, so that the high-water mark, and with it every scan, stays short.
+    for (std::uint32_t number = 0; number < control_.chunk_count(); ++number) {
+        PinChunk& shared = control_.chunk(number);
+        if (shared.owner.load(shm::relaxed) != 0) continue;
+        if (!shared.owner.compare_exchange(0, identity_.holder_word())) continue;
+        raise_high_water(control_, number);  // before the first pin in here: scans stop at the mark
+        const std::uint64_t epoch = shared.epoch.load(shm::relaxed) + 1;
+        shared.epoch.store(epoch, shm::release);  // a late sweeper of the last owner matches none of our words
+        shared.summary.store(0, shm::relaxed);
+        shared.oldest.store(0, shm::relaxed);
+        chunks_.push_back({&shared, number, static_cast<std::uint32_t>(epoch), 0, 0});
+        local_of_[number] = static_cast<std::uint32_t>(chunks_.size());
+        return true;
+    }
+    return false;
+}
+
+std::uint64_t PinSet::make_word(PinKind kind, const Chunk& chunk, std::uint32_t record, std::uint32_t generation) {
+    return pin::pack(kind, ++sequence_, chunk.epoch, generation, record);
+}
+
+void PinSet::announce_own(PinSlot slot, std::uint32_t record, std::uint32_t generation) {
+    Chunk& chunk = chunks_[slot.local];
+    if ((chunk.leases & bit_of(slot.index)) != 0) {  // over a lease: it protects nothing any more
+        drop(chunk, bit_of(slot.index));
+        chunk.used |= bit_of(slot.index);
+    }
+    // release: ordered before the compare-and-swap on the record that follows it; a sweep that finds the record
+    // ours also finds this word.
+    chunk.shared->pins[slot.index].store(make_word(PinKind::own, chunk, record, generation), shm::release);
+}
+
+void PinSet::raise_last(PageRecord& record, std::uint64_t epoch, std::uint64_t flags) {
+    for (int round = 0; round < recheck_rounds_max; ++round) {
+        const std::uint64_t seen = record.last.load(shm::relaxed);
+        std::uint64_t wanted = seen | flags;
+        if ((seen & last::epoch_mask) < epoch) wanted = (wanted & last::key_pinned) | epoch;
+        if (wanted == seen || record.last.compare_exchange(seen, wanted)) return;
+    }
+    record.last.fetch_or(last::always_scan | flags, shm::seq_cst);  // too busy to be exact: scan it until reuse
+}
+
+void PinSet::begin_lease(Chunk& chunk, std::uint64_t bit, PageRecord& record, std::uint64_t epoch) {
+    // Relaxed: ordered before the seq_cst pin store (or the batch's fence); scans and the epoch's mover read them
+    // after their own seq_cst step.
+    if (chunk.leases == 0) chunk.shared->oldest.store(epoch, shm::relaxed);
+    const std::uint64_t summary = chunk.shared->summary.load(shm::relaxed);
+    if ((summary & bit) == 0) chunk.shared->summary.store(summary | bit, shm::relaxed);
+    chunk.leases |= bit;
+    if ((record.last.load(shm::relaxed) & last::epoch_mask) < epoch) raise_last(record, epoch, 0);
+}
+
+void PinSet::announce_lease(PinSlot slot, PageRecord& record, std::uint32_t number, std::uint32_t generation) {
+    Chunk& chunk = chunks_[slot.local];
+    auto& epoch_word = control_.super().epoch;
+    std::uint64_t epoch = epoch_word.load(shm::acquire);
+    begin_lease(chunk, bit_of(slot.index), record, epoch);
+    // seq_cst: pairs with the retirer's seq_cst compare-and-swap and its scan. An exchange, since xchg is a fourth
+    // of the cost of mov + mfence.
+    chunk.shared->pins[slot.index].exchange(make_word(PinKind::lease, chunk, number, generation), shm::seq_cst);
+    for (int round = 0;; ++round) {
+        const std::uint64_t now = epoch_word.load(shm::seq_cst);  // pairs with the mover's compare-and-swap
+        if (now == epoch) return;
+        epoch = round < recheck_rounds_max ? now : last::always_scan;
+        raise_last(record, epoch, 0);
+        if (round >= recheck_rounds_max) return;
+    }
+}
+
+void PinSet::announce_key(PinSlot slot, PageRecord& record, std::uint32_t number, std::uint32_t generation) {
+    Chunk& chunk = chunks_[slot.local];
+    const std::uint64_t bit = bit_of(slot.index);
+    const std::uint64_t summary = chunk.shared->summary.load(shm::relaxed);
+    chunk.shared->summary.store(summary | bit, shm::relaxed);
+    raise_last(record, 0, last::key_pinned);  // before the pin: a retirer without the flag does not look for it
+    chunk.shared->pins[slot.index].exchange(make_word(PinKind::key, chunk, number, generation), shm::seq_cst);
+}
+
+void PinSet::prepare_lease(PinSlot slot, PageRecord& record, std::uint32_t number, std::uint32_t generation) {
+    Chunk& chunk = chunks_[slot.local];
+    if (batch_epoch_ == 0) batch_epoch_ = control_.epoch();
+    begin_lease(chunk, bit_of(slot.index), record, batch_epoch_);
+    // relaxed: fence_leases makes the whole batch visible at once
+    chunk.shared->pins[slot.index].store(make_word(PinKind::lease, chunk, number, generation),
+                                         shm::fenced_load == shm::relaxed ? shm::relaxed : shm::seq_cst);
+}
+
+void PinSet::fence_leases(std::span<PageRecord* const> records) {
+    shm::fence(shm::seq_cst);  // pairs with the retirer's seq_cst compare-and-swap, for every pin of the batch
+    const std::uint64_t began = batch_epoch_;
+    batch_epoch_ = 0;
+    std::uint64_t epoch = began;
+    for (int round = 0; round <= recheck_rounds_max; ++round) {
+        const std::uint64_t now = control_.super().epoch.load(shm::seq_cst);
+        if (now == epoch || began == 0) return;
+        epoch = round < recheck_rounds_max ? now : last::always_scan;
+        for (PageRecord* record : records)
+            if (record != nullptr) raise_last(*record, epoch, 0);
+    }
+}
+
+void PinSet::drop(Chunk& chunk, std::uint64_t bits) {
+    if (bits == 0) return;
+    chunk.used &= ~bits;
+    const std::uint64_t summary = chunk.shared->summary.load(shm::relaxed);
+    // release: the payload loads under the pin come before; pairs with the acquire after a scan
+    if ((summary & bits) != 0) chunk.shared->summary.store(summary & ~bits, shm::release);
+    if ((chunk.leases & bits) != 0) {
+        chunk.leases &= ~bits;
+        if (chunk.leases == 0) chunk.shared->oldest.store(0, shm::release);
+    }
+}
+
+void PinSet::clear(PinSlot slot) {
+    Chunk& chunk = chunks_[slot.local];
+    // release: the last load of the payload comes before; pairs with the acquire after a scan
+    chunk.shared->pins[slot.index].store(0, shm::release);
+    drop(chunk, bit_of(slot.index));
+}
+
+bool PinSet::clear_key(PinSlot slot, std::uint64_t word) {
+    Chunk& chunk = chunks_[slot.local];
+    const bool stood = chunk.shared->pins[slot.index].compare_exchange(word, 0);
+    drop(chunk, bit_of(slot.index));
+    return stood;
+}
+
+std::uint64_t PinSet::word(PinSlot slot) const {
+    return chunks_[slot.local].shared->pins[slot.index].load(shm::acquire);
+}
+
+std::uint64_t PinSet::token(PinSlot slot, std::uint32_t generation) const {
+    const Chunk& chunk = chunks_[slot.local];
+    const std::uint64_t word = chunk.shared->pins[slot.index].load(shm::relaxed);  // our own store
+    return PinToken::Chunk::put(chunk.number) | PinToken::Index::put(slot.index) |
+           PinToken::Sequence::put(pin::Sequence::get(word)) | PinToken::Generation::put(generation);
+}
+
+bool PinSet::find(std::uint64_t token, PinSlot* slot) const {
+    const std::uint64_t number = PinToken::Chunk::get(token);
+    if (number >= local_of_.size() || local_of_[number] == 0) return false;
+    *slot = {local_of_[number] - 1, static_cast<std::uint32_t>(PinToken::Index::get(token))};
+    return true;
+}
+
+void PinSet::count(Counter counter, std::uint64_t more) {
+    if (chunks_.empty()) return;  // nothing was ever done without a pin slot
+    chunks_[0].shared->counters.counts[static_cast<int>(counter)].add_unshared(more);
+}
+
+std::size_t PinSet::give_back() {
+    std::size_t stayed = 0;
+    for (auto& chunk : chunks_) {
+        refresh(chunk);
+        if (chunk.used != 0) {
+            chunks_[stayed++] = chunk;
+            local_of_[chunk.number] = static_cast<std::uint32_t>(stayed);
+            continue;
+        }
+        local_of_[chunk.number] = 0;
+        auto& total = control_.client_stats(identity_.slot);
+        for (int c = 0; c < counter_count; ++c) {
+            auto& count = chunk.shared->counters.counts[c];
+            total.counts[c].fetch_add(count.load(shm::relaxed), shm::relaxed);
+            count.store(0, shm::relaxed);
+        }
+        chunk.shared->oldest.store(0, shm::relaxed);
+        // Ours until here; release: the counters are folded before another client counts in this chunk.
+        chunk.shared->owner.compare_exchange(identity_.holder_word(), 0);
+    }
+    chunks_.resize(stayed);
+    current_ = 0;
+    return stayed;
+}
+
+Word64* pin_of_token(const Control& control, Identity identity, std::uint64_t token) {
+    const auto number = static_cast<std::uint32_t>(PinToken::Chunk::get(token));
+    if (token == 0 || number >= control.chunk_count()) return nullptr;
+    PinChunk& chunk = control.chunk(number);
+    if (chunk.owner.load(shm::relaxed) != identity.holder_word()) return nullptr;
+    return &chunk.pins[PinToken::Index::get(token)];
+}
+
+bool release_token(const Control& control, Identity identity, std::uint64_t token, PinKind kind) {
+    Word64* place = pin_of_token(control, identity, token);
+    if (place == nullptr) return false;
+    const std::uint64_t word = place->load(shm::relaxed);  // a standing word is changed by its holder only
+    if (pin::kind(word) != kind || pin::Sequence::get(word) != PinToken::Sequence::get(token) ||
+        !pin::same_generation(word, static_cast<std::uint32_t>(PinToken::Generation::get(token))))
+        return false;
+    // acq_rel: the last load of the payload comes before; pairs with the acquire after a scan
+    return place->compare_exchange(word, 0, shm::acq_rel);
+}
+
+}  // namespace maru::table
