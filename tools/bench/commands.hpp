@@ -1,0 +1,24 @@
+// The subcommands of maru-bench. An error means that something could not be measured: exit status 1.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/result.hpp"
+#include "request.hpp"
+
+namespace maru::bench {
+
+Result<void> run_micro(const Request& request);
+Result<void> run_put(const Request& request);
+/// Copy rates by size, plain against streaming: what shm::streaming_copy_min is chosen from.
+Result<void> run_sweep(const Request& request);
+Result<void> run_reference(const Request& request);
+
+/// Hidden: one of several processes of `two_processes`. Takes orders on standard input, a line each, and
+/// answers on standard output; ends with its input.
+Result<void> run_worker(const std::string& socket, std::uint64_t objects, std::uint64_t order_seed);
+/// Hidden: retrieves 1,000 objects in turn until `hits` is reached; what `syscalls` looks at from outside.
+Result<void> run_hits(const std::string& socket, std::uint64_t hits);
+
+}  // namespace maru::bench

@@ -1,0 +1,73 @@
+// `maru-bench micro`: the fast path without payload.
+#include "micro.hpp"
+
+#include "base/size.hpp"
+#include "commands.hpp"
+#include "conditions.hpp"
+#include "stopwatch.hpp"
+
+namespace maru::bench {
+namespace {
+
+// The first pass of a process over shared pages that another one populated is far slower than later ones.
+Result<void> fill_and_touch(const Bench& bench) {
+    const KeySet ascending(0, bench.sizes.objects, 0);
+    maru_status status = store_all(bench.client, ascending, 0, ascending.size(), micro_page_bytes);
+    if (status != MARU_OK) return refused(bench.client, "filling the domain: store", status);
+    for (int pass = 0; pass < 2; ++pass)
+        if (status = retrieve_all(bench.client, bench.keys, 0, bench.keys.size()); status != MARU_OK)
+            return refused(bench.client, "first pass: retrieve", status);
+    return {};
+}
+
+// In a daemon that is not ours everything goes again, as far as it got there.
+void remove_everything(const Bench& bench) {
+    for (const KeySet* keys : {&bench.keys, &bench.spare})
+        for (std::size_t i = 0; i < keys->size(); ++i)
+            maru_remove(bench.client, keys->data(i), key_bytes);
+}
+
+Result<void> measure_all(const Bench& bench) {
+    if (auto done = fill_and_touch(bench); !done) return done;
+    if (auto done = measure_lookups(bench); !done) return done;
+    if (auto done = measure_hot_lookups(bench); !done) return done;
+    if (auto done = measure_stores(bench); !done) return done;
+    if (auto done = measure_stopped_daemon(bench); !done) return done;
+    if (auto done = measure_two_processes(bench); !done) return done;
+    measure_system_calls(bench);
+    return {};
+}
+
+std::string describe_table(maru_client* client, const Domain& domain) {
+    maru_pool_description pool{};
+    pool.size = sizeof pool;
+    const bool known = maru_pool_info(client, 0, &pool) == MARU_OK && pool.base != nullptr;
+    return "index and page records " + format_size(domain.lookup_bytes()) + " in " +
+           (known ? pages_of(pool.base) : std::string("pages of unknown size"));
+}
+
+}  // namespace
+
+Result<void> run_micro(const Request& request) {
+    const MicroSizes& sizes = request.quick ? quick_micro : whole_micro;
+    const std::size_t pages = sizes.objects + 2 * sizes.stores;
+    auto domain = Domain::start(request, {pages, micro_page_bytes});
+    if (!domain) return domain.error();
+    auto client = connect_writer((*domain)->socket(), micro_page_bytes, pages * micro_page_bytes);
+    if (!client) return client.error();
+    const KeySet keys(0, sizes.objects, 1), spare(sizes.objects, sizes.stores, 2);
+    Report report(machine_conditions() + "\n" + std::to_string(sizes.objects) + " objects, keys of " +
+                      std::to_string(key_bytes) + " bytes, warm; " + describe_table(client->get(), **domain),
+                  request.quick);
+    const Bench bench{sizes, **domain, client->get(), keys, spare, report};
+    const auto measured = measure_all(bench);
+    if (!(*domain)->is_private()) remove_everything(bench);
+    if (!request.json.empty())
+        if (auto written = report.write_json(request.json); !written) return written;
+    if (!measured) return measured;
+    if (!report.complete())
+        return Error{Code::unavailable, "some rows could not be measured; the notes say why"};
+    return {};
+}
+
+}  // namespace maru::bench

@@ -1,0 +1,48 @@
+// A daemon and a domain that belong to one benchmark, so that nobody else's objects are measured or touched.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.hpp"
+#include "process.hpp"
+#include "request.hpp"
+#include "table/control.hpp"
+
+namespace maru::bench {
+
+/// How the domain has to be.
+struct DomainWish {
+    std::uint64_t pages = 0;       // of page_bytes each; the control region and whole regions come on top
+    std::uint64_t page_bytes = 0;  // the smallest in use
+};
+
+/// Daemon, socket and pool. Destroying it ends the daemon and removes the pool.
+class Domain {
+  public:
+    /// Starts a daemon, or takes request.socket as it is.
+    static Result<std::unique_ptr<Domain>> start(const Request& request, const DomainWish& wish);
+    ~Domain();
+
+    const std::string& socket() const { return socket_; }
+    bool is_private() const { return daemon_.pid() > 0; }
+    /// Bytes of index and page records that lookups of a domain of this size walk through.
+    std::uint64_t lookup_bytes() const { return sizes_.index_bytes + sizes_.records_bytes; }
+    /// Stops (SIGSTOP) and wakes the private daemon. Returns when it has really stopped.
+    Result<void> freeze();
+    void thaw();
+
+  private:
+    Result<void> plan(const DomainWish& wish);
+    Result<void> launch(const std::string& program);
+    Result<void> wait_until_ready();
+    std::string last_words() const;
+
+    TemporaryFolder folder_;
+    std::string socket_, pool_file_;
+    std::uint64_t pool_bytes_ = 0, max_objects_ = 0;
+    table::ControlSizes sizes_;
+    Process daemon_;
+};
+
+}  // namespace maru::bench
