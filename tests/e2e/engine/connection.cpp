@@ -181,6 +181,19 @@ void Session::fork_child(const Command& command, Answer& answer) {
         .signed_number("fresh_get", results.fresh_get);
 }
 
+/// A child that does nothing but live; its process id is in the answer.
+void Session::fork_and_stay(const Command&, Answer& answer) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::close(STDIN_FILENO);
+        ::close(STDOUT_FILENO);
+        ::close(STDERR_FILENO);
+        ::pause();
+        ::_exit(0);
+    }
+    answer.signed_number("pid", child);
+}
+
 /// Retrieves and releases one key `count` times.
 void Session::hits(const Command& command, Answer& answer) {
     const auto key = command.bytes("key");

@@ -14,6 +14,7 @@ const std::map<std::string, Session::Handler>& Session::handlers() {
         {"pool", &Session::pool},
         {"event", &Session::event},
         {"fork", &Session::fork_child},
+        {"fork_and_stay", &Session::fork_and_stay},
         {"hits", &Session::hits},
         {"mix", &Session::mix},
         {"alloc", &Session::alloc},

@@ -34,6 +34,7 @@ class Session {
     void pool(const Command& command, Answer& answer);
     void event(const Command& command, Answer& answer);
     void fork_child(const Command& command, Answer& answer);
+    void fork_and_stay(const Command& command, Answer& answer);
     void hits(const Command& command, Answer& answer);
     void mix(const Command& command, Answer& answer);
 
