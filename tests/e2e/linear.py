@@ -20,7 +20,7 @@ FOREVER = 1 << 63
 @dataclasses.dataclass(frozen=True)
 class Event:
     start_ns: int
-    end_ns: int  # FOREVER: the process died in it
+    end_ns: int  # of one that is PENDING: when its dead process could do nothing more
     operation: int
     key: int
     result: int
@@ -33,8 +33,8 @@ class Event:
                f"[{self.start_ns}, {end}]"
 
 
-def read(path):
-    """The events of one thread of an engine."""
+def read(path, dead_ns=FOREVER):
+    """The events of one thread of an engine. What it had begun when it was killed may take effect until `dead_ns`."""
     events = []
     data = pathlib.Path(path).read_bytes()
     for at in range(0, len(data), EVENT.size):
@@ -42,15 +42,15 @@ def read(path):
         if start == 0:
             break
         if result == PENDING:
-            end = FOREVER
+            end = dead_ns
         events.append(Event(start, end, operation, key, result, value, client))
     return events
 
 
-def read_all(prefix):
+def read_all(prefix, dead_ns=FOREVER):
     """Every thread's events behind one --history prefix."""
     path = pathlib.Path(prefix)
-    return [event for file in sorted(path.parent.glob(path.name + ".*")) for event in read(file)]
+    return [event for file in sorted(path.parent.glob(path.name + ".*")) for event in read(file, dead_ns)]
 
 
 ABSENT = 0
@@ -60,33 +60,27 @@ def effects(event, value, pins, count_pins):
     """The states after the event took effect on a key with this value and number of pins; none: it could not."""
     present = value != ABSENT
     operation, result = event.operation, event.result
-    if result < 0 and not (operation == REMOVE and result == PINNED) and result != PENDING:
+    if result < 0 and result != PENDING and not (operation == REMOVE and result == PINNED):
         return [(value, pins)]  # refused: it did nothing
     if operation == STORE:
         if result == ALREADY:
             return [(value, pins)] if present else []
-        if result == PENDING and present:
-            return [(value, pins)]
         return [] if present else [(event.id, 0)]
     if operation == RETRIEVE:
         if result == OK:
             return [(value, pins)] if value == event.id else []
-        return [(value, pins)] if result == PENDING or not present else []
+        return [] if present else [(value, pins)]
     if operation == EXISTS:
-        return [(value, pins)] if result == PENDING or present == (result == OK) else []
+        return [(value, pins)] if present == (result == OK) else []
     if operation == REMOVE:
         if result == PINNED:
             return [(value, pins)] if present and (pins > 0 or not count_pins) else []
         if result == MISS:
             return [] if present else [(value, pins)]
-        if result == PENDING and (not present or pins > 0):
-            return [(value, pins)]
         return [(ABSENT, 0)] if present and pins == 0 else []
     if operation == PIN:
         if result == OK:
             return [(value, pins + count_pins)] if present else []
-        if result == PENDING:
-            return [(value, pins)]
         return [] if present else [(value, pins)]
     assert operation == UNPIN, event
     return [(value, max(0, pins - count_pins))] if result == OK else [(value, pins)]
@@ -142,13 +136,18 @@ def check_key(events, count_pins):
         event = events[number]
         if not ends:
             if not changes(event):
-                if event.end_ns == FOREVER:
+                if event.result == PENDING:
                     continue  # saw nothing that anybody knows of
                 observers[number] = event
             configurations = {(value, pins, waiting | {number}) for value, pins, waiting in configurations}
             continue
-        configurations = {configuration for configuration in closure(configurations, events, observers, count_pins)
-                          if number not in configuration[2]}
+        if event.result == PENDING and not changes(event):
+            continue
+        reachable = closure(configurations, events, observers, count_pins)
+        if event.result == PENDING:  # it may never have happened
+            configurations = {(value, pins, waiting - {number}) for value, pins, waiting in reachable}
+        else:
+            configurations = {configuration for configuration in reachable if number not in configuration[2]}
         observers.pop(number, None)
         if not configurations:
             return event

@@ -20,6 +20,9 @@ POSSIBLE = {
     "a store that died may have happened": [(1, FOREVER, STORE, PENDING, 5), (9, 10, RETRIEVE, OK, 5)],
     "a store that died may not have happened": [(1, FOREVER, STORE, PENDING, 5), (9, 10, RETRIEVE, MISS, 0)],
     "a remove that died": [(1, 2, STORE, OK, 5), (3, FOREVER, REMOVE, PENDING, 0), (4, 5, STORE, OK, 6)],
+    "a store that died, and another of the same key": [(1, 20, STORE, PENDING, 5), (3, 4, STORE, OK, 6),
+                                                       (5, 6, RETRIEVE, OK, 6), (30, 31, RETRIEVE, OK, 6)],
+    "a read that died": [(1, FOREVER, RETRIEVE, PENDING, 0), (2, 3, STORE, OK, 5)],
     "pinned against removal": [(1, 2, STORE, OK, 5), (3, 4, PIN, OK, 0), (5, 6, REMOVE, PINNED, 0),
                                (7, 8, UNPIN, OK, 0), (9, 10, REMOVE, OK, 0)],
     "a refused store did nothing": [(1, 2, STORE, -3, 5), (3, 4, RETRIEVE, MISS, 0)],
@@ -36,6 +39,8 @@ IMPOSSIBLE = {
     "lost under a pin": [(1, 2, STORE, OK, 5), (3, 4, PIN, OK, 0), (5, 6, RETRIEVE, MISS, 0)],
     "two removals of one value": [(1, 2, STORE, OK, 5), (3, 4, REMOVE, OK, 0), (5, 6, REMOVE, OK, 0)],
     "pinned by nobody": [(1, 2, STORE, OK, 5), (5, 6, REMOVE, PINNED, 0)],
+    "a dead process's store after it was swept": [(1, 4, STORE, PENDING, 5), (5, 6, RETRIEVE, MISS, 0),
+                                                  (7, 8, RETRIEVE, OK, 5)],
     "read before the store began": [(1, 2, RETRIEVE, OK, 5), (3, 4, STORE, OK, 5)],
 }
 

@@ -218,6 +218,7 @@ void Session::mix(const Command& command, Answer& answer) {
     plan.keys = static_cast<std::uint32_t>(command.number("keys", plan.keys));
     plan.operations = command.number("operations");
     plan.run_ms = command.number("run_ms", plan.run_ms);
+    plan.until_told = command.has("until_told");
     plan.size_max = command.number("size_max", plan.size_max);
     plan.hold = static_cast<std::uint32_t>(command.number("hold", plan.hold));
     plan.prefix = command.text("prefix", plan.prefix);

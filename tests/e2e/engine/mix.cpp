@@ -1,6 +1,7 @@
 #include "mix.hpp"
 
 #include <cstdio>
+#include <iostream>
 #include <thread>
 
 namespace engine {
@@ -30,8 +31,11 @@ void MixReport::add(const MixReport& other) {
 MixReport run_mix(maru_client* client, const MixPlan& plan) {
     std::vector<MixReport> reports(plan.threads);
     std::vector<std::thread> threads;
+    std::atomic<bool> told = false;
     for (std::uint32_t number = 0; number < plan.threads; ++number)
-        threads.emplace_back([&, number] { reports[number] = Mixer(client, plan, number).run(); });
+        threads.emplace_back([&, number] { reports[number] = Mixer(client, plan, number, told).run(); });
+    std::string line;
+    if (plan.until_told && std::getline(std::cin, line)) told = true;
     for (auto& thread : threads)
         thread.join();
     MixReport all;
@@ -40,10 +44,11 @@ MixReport run_mix(maru_client* client, const MixPlan& plan) {
     return all;
 }
 
-Mixer::Mixer(maru_client* client, const MixPlan& plan, std::uint32_t thread)
+Mixer::Mixer(maru_client* client, const MixPlan& plan, std::uint32_t thread, const std::atomic<bool>& told)
     : client_(client),
       plan_(plan),
       thread_(thread),
+      told_(told),
       random_(plan.seed * 1'000'003 + thread),
       history_(plan.history.empty() ? "" : plan.history + "." + std::to_string(thread), plan.client,
                plan.history_events),
@@ -54,8 +59,10 @@ Mixer::Mixer(maru_client* client, const MixPlan& plan, std::uint32_t thread)
 
 MixReport Mixer::run() {
     const std::uint64_t end_ns = now_ns() + plan_.run_ms * 1'000'000;
-    while (!stop_ && !history_.full()) {
-        if (plan_.operations != 0 ? report_.operations >= plan_.operations : now_ns() >= end_ns) break;
+    while (!stop_ && !told_ && !history_.full()) {
+        const bool timed = plan_.operations == 0 && !plan_.until_told;
+        if (timed ? now_ns() >= end_ns : plan_.operations != 0 && report_.operations >= plan_.operations)
+            break;
         ++report_.operations;
         step();
     }

@@ -23,6 +23,7 @@ struct MixPlan {
     std::uint32_t keys = 64;
     std::uint64_t operations = 0;  // of each thread; 0: by time
     std::uint64_t run_ms = 0;
+    bool until_told = false;  // or until a line comes on standard input
     std::uint64_t size_max = 4096;
     std::uint32_t hold = 8;  // views, pages and pins that a thread keeps at most
     std::string prefix = "mix-";
@@ -41,6 +42,7 @@ struct MixReport {
     void add(const MixReport& other);
 };
 
+/// Runs the threads of a mix to their end.
 MixReport run_mix(maru_client* client, const MixPlan& plan);
 
 /// The text of key `number`: short, just at the inline limit, above it, and the longest.
@@ -49,7 +51,7 @@ std::string mix_key(const std::string& prefix, std::uint32_t number);
 /// One thread of a mix.
 class Mixer {
   public:
-    Mixer(maru_client* client, const MixPlan& plan, std::uint32_t thread);
+    Mixer(maru_client* client, const MixPlan& plan, std::uint32_t thread, const std::atomic<bool>& told);
     MixReport run();
 
   private:
@@ -98,6 +100,7 @@ class Mixer {
     maru_client* client_;
     MixPlan plan_;
     std::uint32_t thread_;
+    const std::atomic<bool>& told_;
     std::mt19937_64 random_;
     History history_;
     MixReport report_;
