@@ -203,7 +203,8 @@ typedef struct maru_statistics {
     /* the domain */
     uint64_t pool_bytes, unclaimed_bytes;
     uint64_t reconnects;
-    int connected; /* to the daemon, right now */
+    int connected;    /* to the daemon, right now */
+    uint64_t damaged; /* reads that met a value with a wrong checksum */
 } maru_statistics;
 
 /* Never waits for the daemon. Set statistics->size first. */

@@ -50,10 +50,10 @@ Result<Descriptor> Stream::open_socket() {
 Result<Stream> Stream::connect(const std::string& path, Deadline deadline) {
     auto socket = open_socket();
     if (!socket) return socket.error();
-    return connect(std::move(*socket), path, deadline);
+    return connect(*socket, path, deadline);
 }
 
-Result<Stream> Stream::connect(Descriptor socket, const std::string& path, Deadline deadline) {
+Result<Stream> Stream::connect(Descriptor& socket, const std::string& path, Deadline deadline) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
     if (path.empty() || path.size() >= sizeof address.sun_path)

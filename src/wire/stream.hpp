@@ -19,8 +19,8 @@ class Stream {
     Stream() = default;
     /// Waits for the daemon to accept, no longer than the deadline. `path` is a file-system path.
     static Result<Stream> connect(const std::string& path, Deadline deadline);
-    /// The same with a socket that the caller has made (AF_UNIX, SOCK_STREAM).
-    static Result<Stream> connect(Descriptor socket, const std::string& path, Deadline deadline);
+    /// The same with a socket that the caller has made by open_socket; it stays the caller's when this fails.
+    static Result<Stream> connect(Descriptor& socket, const std::string& path, Deadline deadline);
     static Result<Descriptor> open_socket();
     /// Takes over a connected stream socket.
     static Result<Stream> adopt(Descriptor socket);
