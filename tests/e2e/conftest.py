@@ -1,66 +1,8 @@
-"""Fixtures: `domain` makes daemons; each is proven sound and taken away at the end of its test."""
+"""Makes the fixtures of fixtures.py known to the tests of this folder."""
 
-import os
 import pathlib
-import signal
 import sys
-
-import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-import harness  # noqa: E402
-
-TEST_LIMIT_S = 120
-
-
-@pytest.fixture(autouse=True)
-def within_limit():
-    """No test hangs: after the limit it fails where it stands."""
-
-    def too_long(_number, _frame):
-        raise harness.Late(f"the test ran longer than {TEST_LIMIT_S * harness.SLOWER} s")
-
-    before = signal.signal(signal.SIGALRM, too_long)
-    signal.setitimer(signal.ITIMER_REAL, TEST_LIMIT_S * harness.SLOWER)
-    yield
-    signal.setitimer(signal.ITIMER_REAL, 0)
-    signal.signal(signal.SIGALRM, before)
-
-
-def ours_in_shm():
-    return {path.name for path in harness.SHM.glob(f"*maru*{os.getpid()}*")}
-
-
-@pytest.fixture
-def make_domain():
-    """Makes a domain and starts its daemon; `start=False` leaves that to the test."""
-    domains = []
-
-    def make(start=True, **options):
-        domain = harness.Domain(**options)
-        domains.append(domain)
-        return domain.start() if start else domain
-
-    yield make
-    failures = []
-    for domain in domains:
-        try:
-            domain.finish()
-        except Exception as failure:
-            failures.append(failure)
-    if failures:
-        raise failures[0]
-    assert not ours_in_shm()
-
-
-@pytest.fixture
-def domain(make_domain):
-    """A daemon with a pool of 64 MiB."""
-    return make_domain()
-
-
-@pytest.fixture
-def engine(domain):
-    """One connected engine of `domain`."""
-    return domain.engine(pool=8 * harness.MIB, page=64 * harness.KIB)
+from fixtures import domain, engine, make_domain, within_limit  # noqa: E402, F401

@@ -191,7 +191,7 @@ def test_check_finds_damage(make_domain):
     domain.expect_clean = False
     with open(domain.pool_path, "r+b") as pool:
         head = pool.read(4096)
-        records_at = int.from_bytes(head[144:152], "little")
+        records_at = int.from_bytes(head[152:160], "little")
         for number in range(1, 3000):
             pool.seek(records_at + number * 192)
             state = pool.read(8)

@@ -1,0 +1,64 @@
+"""Fixtures: `domain` makes daemons; each is proven sound and taken away at the end of its test."""
+
+import os
+import signal
+
+import pytest
+
+
+import harness
+
+TEST_LIMIT_S = 120
+
+
+@pytest.fixture(autouse=True)
+def within_limit(request):
+    """No test hangs: after the limit it fails where it stands. An attribute `limit_s` of the test replaces the limit."""
+    limit_s = getattr(request.function, "limit_s", TEST_LIMIT_S) * harness.SLOWER
+
+    def too_long(_number, _frame):
+        raise harness.Late(f"the test ran longer than {limit_s} s")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.setitimer(signal.ITIMER_REAL, limit_s)
+    yield
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def ours_in_shm():
+    return {path.name for path in harness.SHM.glob(f"*maru*{os.getpid()}*")}
+
+
+@pytest.fixture
+def make_domain():
+    """Makes a domain and starts its daemon; `start=False` leaves that to the test."""
+    domains = []
+
+    def make(start=True, **options):
+        domain = harness.Domain(**options)
+        domains.append(domain)
+        return domain.start() if start else domain
+
+    yield make
+    failures = []
+    for domain in domains:
+        try:
+            domain.finish()
+        except Exception as failure:
+            failures.append(failure)
+    if failures:
+        raise failures[0]
+    assert not ours_in_shm()
+
+
+@pytest.fixture
+def domain(make_domain):
+    """A daemon with a pool of 64 MiB."""
+    return make_domain()
+
+
+@pytest.fixture
+def engine(domain):
+    """One connected engine of `domain`."""
+    return domain.engine(pool=8 * harness.MIB, page=64 * harness.KIB)
