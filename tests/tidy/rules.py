@@ -177,7 +177,7 @@ CAST_FILES = {
 }
 # Casts that give no memory a type, and those that a system call's interface asks for.
 HARMLESS_CASTS = [
-    r"reinterpret_cast<std::uintptr_t>",
+    r"reinterpret_cast<(?:std::uintptr_t|(?:const )?void\s*\*)>",
     r"reinterpret_cast<(?:const )?(?:std::byte|char|unsigned char)\s*\*>",
     r"reinterpret_cast<(?:const )?(?:struct )?sockaddr\s*\*>",
 ]
