@@ -28,8 +28,12 @@ bool Worker::taken(std::uint32_t number, std::uint32_t generation, PinSlot slot,
         give_up(number, reserved);
         return false;
     }
+    // Nobody pins a page that was free: the marks of its former object go.
     const std::uint64_t last = record.last.load(shm::relaxed);
-    if ((last & last::key_pinned) != 0) record.last.compare_exchange(last, last & ~last::key_pinned);
+    if ((last & last::epoch_mask) == last::always_scan)
+        record.last.compare_exchange(last, 0);
+    else if ((last & last::key_pinned) != 0)
+        record.last.compare_exchange(last, last & ~last::key_pinned);
     pins_.announce_own(slot, number, generation);
     *page = {number, generation, pins_.token(slot, generation), location};
     return true;
@@ -132,6 +136,7 @@ Code Worker::alloc_anywhere(PageClass wanted, Page* page) {
 }
 
 Code Worker::free(const Page& page) {
+    if (page.record == 0 || page.record >= control_.record_count()) return Code::not_reserved;
     PageRecord& record = control_.record(page.record);
     const std::uint64_t reserved = state_word(Phase::reserved, page.generation, pins_.identity().owner());
     const Identity me = pins_.identity();

@@ -2,6 +2,8 @@
 //
 // Victims are decided in batches with one look at the pins. The first page goes straight to the evictor, the others
 // become FREE for its next stores.
+#include <algorithm>
+
 #include "base/fault_point.hpp"
 #include "table/index.hpp"
 #include "table/worker.hpp"
@@ -18,6 +20,7 @@ struct Worker::Pass {
     PinSlot slot;             // announces what is taken for `page`
     bool got_page = false;
     std::size_t evicted = 0;
+    std::size_t batch_limit = 1;  // small regions are not emptied for one page
     Retiring batch[evict_batch];
     std::size_t batched = 0;
 };
@@ -127,11 +130,12 @@ void Worker::run(Pass& pass, std::uint32_t granules) {
             continue;
         const std::uint32_t first = entry.first_record.load(shm::relaxed);
         const std::uint32_t pages = entry.page_count.load(shm::relaxed);
+        pass.batch_limit = std::clamp<std::size_t>(pages / 8, 1, evict_batch);
         for (std::uint32_t i = 0; i < records_per_granule; ++i) {
             const std::uint32_t number = granule * records_per_granule + i;
             if (number < first || number - first >= pages || number >= control_.record_count()) continue;
             visit(pass, number);
-            if (pass.batched == evict_batch) decide(pass);
+            if (pass.batched >= pass.batch_limit) decide(pass);
             if (pass.page != nullptr ? pass.got_page : pass.evicted + pass.batched >= pass.wanted) break;
         }
         if (pass.batched > 0 && ++since_decision >= 4) {
@@ -149,11 +153,11 @@ Code Worker::evict_to_reuse(PageClass wanted, Page* page) {
     pass.page = page;
     if (!pins_.take(&pass.slot)) return Code::contended;
     const std::uint32_t count = control_.granule_count();
-    // Two rounds for the second chance; a third that also decides what stopped retirers left.
-    run(pass, 2 * count);
-    if (!pass.got_page) {
-        pass.help = true;
-        run(pass, 2 * count);
+    // Two laps for the second chance; then two that also decide what stopped retirers left. Each lap ends with a
+    // decision, so that what was read since the last one keeps its second chance.
+    for (int lap = 0; lap < 4 && !pass.got_page; ++lap) {
+        pass.help = lap >= 2;
+        run(pass, count);
     }
     if (pass.got_page) return Code::ok;
     pins_.clear(pass.slot);

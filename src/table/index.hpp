@@ -1,6 +1,8 @@
 // Walking the index: a home bucket and its overflow chain, every number checked, every walk bounded.
 #pragma once
 
+#include <cstring>
+
 #include "table/control.hpp"
 
 namespace maru::table {
@@ -26,6 +28,20 @@ Walk walk_slots(const Control& control, std::uint64_t hash_low, std::memory_orde
 /// The record holds this key: hash, namespace, length and the inline bytes. Relaxed word reads that may race with
 /// a writer: what was read counts only if the record's generation is the same afterwards (acquire fence between).
 bool same_key(const PageRecord& record, const Key& key);
+
+/// Eight bytes of the first `size` bytes of a key, from `at` on, zero-padded: what a record holds in one word.
+inline std::uint64_t key_word(const char* bytes, std::size_t size, std::size_t at) {
+    std::uint64_t word = 0;
+    if (at + 8 <= size) {
+        std::memcpy(&word, bytes + at, 8);
+    } else if (size >= 8) {  // the last eight bytes, without those that came before
+        std::memcpy(&word, bytes + size - 8, 8);
+        word >>= 8 * (8 - (size - at));
+    } else {
+        std::memcpy(&word, bytes, size);
+    }
+    return word;
+}
 
 /// A final slot names this generation of the record.
 bool has_final_slot(const Control& control, std::uint32_t record, std::uint32_t generation);

@@ -1,23 +1,9 @@
 // Finding a key and holding on to what was found.
-#include <cstring>
-
 #include "base/fault_point.hpp"
 #include "table/index.hpp"
 #include "table/worker.hpp"
 
 namespace maru::table {
-namespace {
-
-/// Eight bytes of a key from `at` on, zero-padded: what a record holds in one word.
-std::uint64_t key_word(std::string_view bytes, std::size_t at) {
-    std::uint64_t word = 0;
-    const std::size_t rest = bytes.size() - at;
-    std::memcpy(&word, bytes.data() + at, rest < 8 ? rest : 8);
-    return word;
-}
-
-}  // namespace
-
 bool same_key(const PageRecord& record, const Key& key) {
     if (record.hash_low.load(shm::relaxed) != key.low || record.hash_high.load(shm::relaxed) != key.high ||
         record.key_length.load(shm::relaxed) != key.bytes.size() ||
@@ -25,10 +11,12 @@ bool same_key(const PageRecord& record, const Key& key) {
         record.namespace_epoch.load(shm::relaxed) != key.namespace_epoch)
         return false;
     const std::size_t inline_bytes = key.bytes.size() < key_inline_max ? key.bytes.size() : key_inline_max;
-    const std::string_view prefix = key.bytes.substr(0, inline_bytes);
+    const char* bytes = key.bytes.data();
     std::uint64_t difference = 0;
-    for (std::size_t at = 0; at < inline_bytes; at += 8)
-        difference |= record.key[at / 8].load(shm::relaxed) ^ key_word(prefix, at);
+    std::size_t at = 0;
+    for (; at + 8 <= inline_bytes; at += 8)
+        difference |= record.key[at / 8].load(shm::relaxed) ^ key_word(bytes, inline_bytes, at);
+    if (at < inline_bytes) difference |= record.key[at / 8].load(shm::relaxed) ^ key_word(bytes, inline_bytes, at);
     return difference == 0;
 }
 

@@ -51,7 +51,7 @@ bool PinSet::take(PinSlot* slot) {
 
 void PinSet::refresh(Chunk& chunk) {
     std::uint64_t gone = 0;
-    for (std::uint64_t rest = chunk.used; rest != 0; rest &= rest - 1) {
+    for (std::uint64_t rest = chunk.announced; rest != 0; rest &= rest - 1) {
         const auto index = static_cast<std::uint32_t>(std::countr_zero(rest));
         // acquire: pairs with the release that cleared the word; the page behind it is not ours to think about.
         if (chunk.shared->pins[index].load(shm::acquire) == 0) gone |= bit_of(index);
@@ -71,8 +71,9 @@ bool PinSet::claim_chunk() {
         shared.epoch.store(epoch, shm::release);  // a late sweeper of the last owner matches none of our words
         shared.summary.store(0, shm::relaxed);
         shared.oldest.store(0, shm::relaxed);
-        chunks_.push_back({&shared, number, static_cast<std::uint32_t>(epoch), 0, 0});
+        chunks_.push_back({&shared, number, static_cast<std::uint32_t>(epoch), 0, 0, 0});
         local_of_[number] = static_cast<std::uint32_t>(chunks_.size());
+        counters_ = &chunks_[0].shared->counters;
         return true;
     }
     return false;
@@ -88,6 +89,7 @@ void PinSet::announce_own(PinSlot slot, std::uint32_t record, std::uint32_t gene
         drop(chunk, bit_of(slot.index));
         chunk.used |= bit_of(slot.index);
     }
+    chunk.announced |= bit_of(slot.index);
     // release: ordered before the compare-and-swap on the record that follows it; a sweep that finds the record
     // ours also finds this word.
     chunk.shared->pins[slot.index].store(make_word(PinKind::own, chunk, record, generation), shm::release);
@@ -109,6 +111,7 @@ void PinSet::begin_lease(Chunk& chunk, std::uint64_t bit, PageRecord& record, st
     if (chunk.leases == 0) chunk.shared->oldest.store(epoch, shm::relaxed);
     const std::uint64_t summary = chunk.shared->summary.load(shm::relaxed);
     if ((summary & bit) == 0) chunk.shared->summary.store(summary | bit, shm::relaxed);
+    chunk.announced |= bit;
     chunk.leases |= bit;
     if ((record.last.load(shm::relaxed) & last::epoch_mask) < epoch) raise_last(record, epoch, 0);
 }
@@ -135,6 +138,7 @@ void PinSet::announce_key(PinSlot slot, PageRecord& record, std::uint32_t number
     const std::uint64_t bit = bit_of(slot.index);
     const std::uint64_t summary = chunk.shared->summary.load(shm::relaxed);
     chunk.shared->summary.store(summary | bit, shm::relaxed);
+    chunk.announced |= bit;
     raise_last(record, 0, last::key_pinned);  // before the pin: a retirer without the flag does not look for it
     chunk.shared->pins[slot.index].exchange(make_word(PinKind::key, chunk, number, generation), shm::seq_cst);
 }
@@ -165,6 +169,7 @@ void PinSet::fence_leases(std::span<PageRecord* const> records) {
 void PinSet::drop(Chunk& chunk, std::uint64_t bits) {
     if (bits == 0) return;
     chunk.used &= ~bits;
+    chunk.announced &= ~bits;
     const std::uint64_t summary = chunk.shared->summary.load(shm::relaxed);
     // release: the payload loads under the pin come before; pairs with the acquire after a scan
     if ((summary & bits) != 0) chunk.shared->summary.store(summary & ~bits, shm::release);
@@ -207,8 +212,7 @@ bool PinSet::find(std::uint64_t token, PinSlot* slot) const {
 }
 
 void PinSet::count(Counter counter, std::uint64_t more) {
-    if (chunks_.empty()) return;  // nothing was ever done without a pin slot
-    chunks_[0].shared->counters.counts[static_cast<int>(counter)].add_unshared(more);
+    if (counters_ != nullptr) counters_->counts[static_cast<int>(counter)].add_unshared(more);
 }
 
 std::size_t PinSet::give_back() {
@@ -232,6 +236,7 @@ std::size_t PinSet::give_back() {
         chunk.shared->owner.compare_exchange(identity_.holder_word(), 0);
     }
     chunks_.resize(stayed);
+    counters_ = chunks_.empty() ? nullptr : &chunks_[0].shared->counters;
     current_ = 0;
     return stayed;
 }

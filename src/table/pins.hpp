@@ -75,8 +75,9 @@ class PinSet {
         PinChunk* shared = nullptr;
         std::uint32_t number = 0;
         std::uint32_t epoch = 0;
-        std::uint64_t used = 0;    // taken slots; may still hold bits of what another thread released
-        std::uint64_t leases = 0;  // of those, announced as leases
+        std::uint64_t used = 0;       // taken slots; may still hold bits of what another thread released
+        std::uint64_t announced = 0;  // of those, with a word: an empty one was released by another thread
+        std::uint64_t leases = 0;     // of those, announced as leases
     };
     bool claim_chunk();
     bool take_from(std::uint32_t local, PinSlot* slot);
@@ -90,6 +91,7 @@ class PinSet {
     Identity identity_;
     std::vector<Chunk> chunks_;  // capacity for every chunk of the table: never grows on the fast path
     std::vector<std::uint32_t> local_of_;  // by chunk number: 1 + index into chunks_, 0 when it is not ours
+    CounterLine* counters_ = nullptr;
     std::uint32_t current_ = 0;
     std::uint32_t sequence_ = 0;
     std::uint64_t batch_epoch_ = 0;

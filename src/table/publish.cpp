@@ -1,6 +1,4 @@
 // Publication: tentative-then-final insert. At no time do two final live entries exist for one key.
-#include <cstring>
-
 #include "base/fault_point.hpp"
 #include "table/index.hpp"
 #include "table/worker.hpp"
@@ -21,11 +19,8 @@ void Worker::fill_record(PageRecord& record, const Key& key, std::uint64_t lengt
     record.publication_tick.store(static_cast<std::uint16_t>(control_.super().tick.load(shm::relaxed)), order);
     record.visited.store(0, order);
     const std::size_t inline_bytes = key.bytes.size() < key_inline_max ? key.bytes.size() : key_inline_max;
-    for (std::size_t at = 0; at < inline_bytes; at += 8) {
-        std::uint64_t word = 0;
-        std::memcpy(&word, key.bytes.data() + at, inline_bytes - at < 8 ? inline_bytes - at : 8);
-        record.key[at / 8].store(word, order);
-    }
+    for (std::size_t at = 0; at < inline_bytes; at += 8)
+        record.key[at / 8].store(key_word(key.bytes.data(), inline_bytes, at), order);
 }
 
 /// Links an overflow bucket behind a full one. The claim word tells a sweep what to do if this client dies here.
@@ -58,6 +53,7 @@ Code Worker::place(const Key& key, std::uint64_t word, Word64** where) {
         }
         std::uint64_t link = bucket.link.load(shm::acquire);
         if (link == 0) {
+            if (hop == chain_hops_max) break;  // nobody may walk further
             if (const Code code = link_overflow(bucket.link, number); code != Code::ok) return code;
             link = bucket.link.load(shm::acquire);
         }
@@ -154,6 +150,7 @@ Code Worker::commit(const Key& key, const Page& page) {
 
 Code Worker::publish(const Key& key, Page& page, std::uint64_t length, std::uint64_t checksum) {
     if (length > page.location.page_bytes()) return Code::too_large;
+    if (page.record == 0 || page.record >= control_.record_count()) return Code::not_reserved;
     PageRecord& record = control_.record(page.record);
     const Owner me = pins_.identity().owner();
     const std::uint64_t reserved = state_word(Phase::reserved, page.generation, me);

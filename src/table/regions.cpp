@@ -120,8 +120,7 @@ Result<RegionView> form_region(const Control& control, Owner owner, Run run, Pag
     return *read_region(control, run.first);
 }
 
-bool class_of(const Control& control, const RegionView& region, PageClass wanted) {
-    (void)control;
+bool is_of(const RegionView& region, PageClass wanted) {
     return region.page_4k == wanted.page_4k && region.name_space == wanted.name_space;
 }
 
@@ -139,7 +138,7 @@ std::optional<RegionView> adopt(const Control& control, PageClass wanted, std::u
     for (std::uint32_t r = 0; r < control.region_count(); ++r) {
         if (RegionState::unpack(control.region(r).state.load(shm::relaxed)).phase != RegionPhase::held) continue;
         const auto view = read_region(control, r);
-        if (!view || view->phase != RegionPhase::held || view->holder != 0 || !class_of(control, *view, wanted))
+        if (!view || view->phase != RegionPhase::held || view->holder != 0 || !is_of(*view, wanted))
             continue;
         const std::uint32_t free = hinted_pages(control, *view);
         if (free == 0 || std::uint64_t{free} * 100 < std::uint64_t{least_free_percent} * view->page_count) continue;
@@ -156,7 +155,7 @@ bool make_room(Worker& daemon, PageClass wanted, bool evict) {
     std::uint64_t fewest = ~0ull;
     for (std::uint32_t r = 0; r < control.region_count(); ++r) {
         const auto view = read_region(control, r);
-        if (!view || view->phase != RegionPhase::held || view->holder != 0 || class_of(control, *view, wanted))
+        if (!view || view->phase != RegionPhase::held || view->holder != 0 || is_of(*view, wanted))
             continue;
         const std::uint64_t published =
             count_pages(control, *view).of[static_cast<int>(Phase::published)];
@@ -285,12 +284,16 @@ Result<RegionView> claim_region(Worker& daemon, PageClass wanted, std::uint64_t 
                                 std::string* warning) {
     const Control& control = daemon.control();
     const Owner me = daemon.identity().owner();
+    const std::uint64_t wanted_bytes = std::uint64_t{wanted.page_4k} * page_align;
+    if (wanted_bytes == 0 || wanted_bytes > page_bytes_max(control))
+        return Error{Code::too_large, "pages of " + format_size(wanted_bytes) + " are not possible: at most " +
+                                          format_size(page_bytes_max(control)) + ", a quarter of the largest pool"};
     if (const auto region = adopt(control, wanted, holder, 50)) return *region;
     for (int round = 0; round < 3; ++round) {
         Run run;
         // At least 8 pages if a pool has so much in one piece, else what one page takes.
-        const std::uint64_t unit = control.region_unit(), page = std::uint64_t{wanted.page_4k} * page_align;
-        const auto least = static_cast<std::uint32_t>((page + unit - 1) / unit);
+        const std::uint64_t unit = control.region_unit();
+        const auto least = static_cast<std::uint32_t>((wanted_bytes + unit - 1) / unit);
         for (std::uint32_t units = units_for(control, wanted.page_4k); units >= least; --units) {
             if (!claim_units(control, me, units, &run)) continue;
             return form_region(control, me, run, wanted, holder, warning);
@@ -300,7 +303,7 @@ Result<RegionView> claim_region(Worker& daemon, PageClass wanted, std::uint64_t 
         }
     }
     if (const auto region = adopt(control, wanted, holder, 0)) return *region;
-    return Error{Code::full, "no free memory for pages of " + format_size(std::uint64_t{wanted.page_4k} * page_align) +
+    return Error{Code::full, "no free memory for pages of " + format_size(wanted_bytes) +
                                  ": all units are held by regions in use"};
 }
 

@@ -98,6 +98,7 @@ DeleteResult Worker::remove(const Key& key) {
 }
 
 bool Worker::retire_damaged(const View& view) {
+    if (view.record == 0 || view.record >= control_.record_count()) return false;
     PinSlot own;
     if (!pins_.take(&own)) return false;
     PageRecord& record = control_.record(view.record);

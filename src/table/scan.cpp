@@ -83,9 +83,9 @@ void advance_epoch(const Control& control) {
         PinChunk& chunk = control.chunk(number);
         const std::uint64_t oldest = chunk.oldest.load(shm::fenced_load);
         if (oldest == 0 || oldest >= bound) continue;
-        // A lease released by another thread than its own leaves `oldest` standing: then all words are empty.
+        // A lease released by another thread than its own leaves `oldest` standing: then no lease is in here.
         bool held = false;
-        for (const auto& word : chunk.pins) held = held || word.load(shm::fenced_load) != 0;
+        for (const auto& word : chunk.pins) held = held || pin::kind(word.load(shm::fenced_load)) == PinKind::lease;
         if (held) bound = oldest;
     }
     for (int round = 0; round < recheck_rounds_max; ++round) {
