@@ -301,7 +301,8 @@ TEST_CASE("keys of any bytes are shown safely and can be written back") {
         REQUIRE(engine.put(key, "v") == Code::ok);
 
     std::set<std::string> shown;
-    for (const auto& row : desk.ask("keys")["keys"]) {
+    const auto answer = desk.ask("keys");
+    for (const auto& row : answer["keys"]) {
         const auto text = row["key"].get<std::string>();
         CHECK(wire::is_printable(text));
         if (row["key_complete"] == true) {
