@@ -130,6 +130,8 @@ Json answer_pools(const Subject& subject) {
     auto rows = Json::array();
     for (std::uint32_t number = 0; number < control.pool_count(); ++number) {
         const auto& entry = control.pool(number);
+        const auto state = static_cast<table::PoolState>(entry.state.load(shm::relaxed));
+        if (state == table::PoolState::none) continue;
         const auto name = entry.name.get();
         const auto* open = open_pool(subject.facts, name);
         const std::uint64_t units = entry.unit_count.load(shm::relaxed);
@@ -138,7 +140,7 @@ Json answer_pools(const Subject& subject) {
         rows.push_back({{"pool", number},
                         {"name", wire::printable(name)},
                         {"kind", pool::name_of(static_cast<pool::Kind>(entry.kind.load(shm::relaxed)))},
-                        {"state", name_of(static_cast<table::PoolState>(entry.state.load(shm::relaxed)))},
+                        {"state", name_of(state)},
                         {"path", open == nullptr ? "" : open->path()},
                         {"description", open == nullptr ? "" : open->describe()},
                         {"size", entry.bytes.load(shm::relaxed)},
