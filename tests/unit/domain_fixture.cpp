@@ -85,6 +85,19 @@ Page Client::alloc() {
     return page;
 }
 
+Code Client::alloc_any(PageClass wanted, Page* page) {
+    Code code = worker.alloc_from(regions, wanted, page);
+    if (code == Code::full) code = worker.alloc_anywhere(wanted, page);
+    if (code == Code::full) code = worker.evict_to_reuse(wanted, page);
+    return code;
+}
+
+void Client::announce_own(std::uint32_t record) {
+    PinSlot slot;
+    REQUIRE(worker.pins().take(&slot));
+    worker.pins().announce_own(slot, record, domain.state(record).generation);
+}
+
 Code Client::put(std::string_view name, std::string_view value) {
     Page page;
     const Code found = worker.alloc_from(regions, {page_of_256k, 0}, &page);

@@ -71,6 +71,10 @@ struct Client {
     Key key(std::string_view bytes) const;
     /// A reserved page of a region of this client.
     Page alloc();
+    /// A page wherever there is one: own regions, any region, in place of a victim.
+    Code alloc_any(PageClass wanted, Page* page);
+    /// Names a record in an own word, as every compare-and-swap that makes a page ours is preceded by.
+    void announce_own(std::uint32_t record);
     /// alloc, bytes, publish, free: what an engine does to store.
     Code put(std::string_view key, std::string_view value);
     /// The same, but the writer's lease stays.

@@ -88,6 +88,19 @@ TEST_SUITE("table evict") {
         CHECK(domain.pages_in(Phase::published) == 0);
     }
 
+    TEST_CASE("one allocation from a small full region spares what was read") {
+        Domain domain;
+        Client& engine = domain.client();
+        fill(engine, 8);
+        for (int i = 0; i < 4; ++i)
+            REQUIRE(engine.get("k" + std::to_string(2 * i)));
+        Page page;
+        REQUIRE(engine.worker.evict_to_reuse(pages_of_256k, &page) == Code::ok);
+        for (int i = 0; i < 4; ++i)
+            CHECK(engine.exists("k" + std::to_string(2 * i)));
+        engine.worker.free(page);
+    }
+
     TEST_CASE("exists and match_prefix without pins give no credit") {
         Domain domain;
         Client& engine = domain.client();

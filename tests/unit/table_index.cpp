@@ -125,6 +125,27 @@ TEST_SUITE("table index") {
         CHECK(engine.get(keys[stored]) == keys[stored]);
     }
 
+    TEST_CASE("a chain as long as it may be: index full, a miss stays a miss") {
+        // Given more overflow buckets than one chain may have
+        Domain domain({.records = 40'000});
+        REQUIRE(domain.control().overflow_count() > chain_hops_max + 8);
+        Client& engine = domain.client(1);
+        const auto keys = keys_of_bucket(domain.control(), 3, 480);
+        std::size_t stored = 0;
+        Code code = Code::ok;
+        while (stored < keys.size() && (code = put(engine, keys[stored])) == Code::ok)
+            ++stored;
+        REQUIRE(code == Code::index_full);
+        View view;
+        CHECK(engine.worker.retrieve(engine.key(keys[stored]), &view) == Code::miss);
+        CHECK(engine.remove(keys[stored]) == DeleteResult::absent);
+        CHECK(put(engine, keys[stored]) == Code::index_full);
+        for (std::size_t i = 0; i < stored; ++i)
+            REQUIRE(engine.get(keys[i]) == keys[i]);
+        REQUIRE(engine.remove(keys[7]) == DeleteResult::deleted);
+        CHECK(put(engine, keys[stored]) == Code::ok);
+    }
+
     TEST_CASE("overflow buckets that are all taken by others: index full, nothing is lost") {
         Domain domain({.records = 1024});
         Client& engine = domain.client(1);
@@ -145,6 +166,7 @@ TEST_SUITE("table index") {
             }
         }
         if (buckets_linked(control) == control.overflow_count()) {
+            domain.claim(engine, 1);
             const auto more = keys_of_bucket(control, bucket + 1, slots_per_bucket + 1);
             for (std::uint32_t i = 0; i < slots_per_bucket; ++i)
                 CHECK(put(engine, more[i]) == Code::ok);

@@ -69,7 +69,6 @@ TEST_SUITE("table layout") {
     TEST_CASE("what one writer touches often shares no line with what others write") {
         CHECK(offsetof(Superblock, epoch) % 64 == 0);
         CHECK(offsetof(Superblock, evict_hand) % 64 == 0);
-        CHECK(offsetof(Superblock, chunk_hand) % 64 == 0);
         CHECK(offsetof(HostEntry, beat) % 64 == 0);
         CHECK(offsetof(RegionEntry, holder) % 64 == 0);
         CHECK(offsetof(PinChunk, counters) % 64 == 0);

@@ -142,9 +142,13 @@ TEST_SUITE("table publish") {
         forged.token = 0;
         CHECK(thief.worker.publish(thief.key("k"), forged, 1) == Code::not_reserved);
         Page wild;
+        CHECK(thief.worker.publish(thief.key("k"), wild, 1) != Code::ok);
+        wild.location = page.location;
         CHECK(thief.worker.publish(thief.key("k"), wild, 1) == Code::not_reserved);
-        wild.record = 0xffffffff;
-        CHECK(thief.worker.publish(thief.key("k"), wild, 1) == Code::not_reserved);
+        for (const std::uint32_t record : {0xffffffffu, domain.control().record_count()}) {
+            wild.record = record;
+            CHECK(thief.worker.publish(thief.key("k"), wild, 1) == Code::not_reserved);
+        }
         CHECK_FALSE(engine.exists("k"));
         CHECK(engine.worker.publish(engine.key("k"), page, 1) == Code::ok);
     }
@@ -302,7 +306,7 @@ TEST_SUITE("table publish") {
     }
 
     TEST_CASE("a tentative slot of another key with the same tag is left alone") {
-        Domain domain({.records = 64});
+        Domain domain({.records = 128});
         Client& stopped = domain.client();
         Client& engine = domain.client();
         const Page page = stopped.put_and_hold("k", "half");
