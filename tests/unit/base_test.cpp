@@ -37,11 +37,12 @@ TEST_CASE("sizes are read as people write them") {
         {"4611686018427387905", 4611686018427387905u},
         {"8191PiB", 8191 * 1024 * TiB},
     };
-    for (const auto& [text, bytes] : sizes) {
+    for (const auto& entry : sizes) {
+        const std::string text = entry.first;
         CAPTURE(text);
         const auto size = parse_size(text);
         REQUIRE(size);
-        CHECK(*size == bytes);
+        CHECK(*size == entry.second);
     }
 }
 
@@ -53,13 +54,14 @@ TEST_CASE("what is no size is refused with its text") {
         const auto size = parse_size(text);
         REQUIRE_FALSE(size);
         CHECK(size.error().code == Code::invalid);
-        CHECK(size.error().text.find("\"" + std::string(text) + "\"") == 0);
+        CHECK(size.error().text.find("\"" + text + "\"") == 0);
     }
 }
 
 TEST_CASE("a size that no number holds is refused, never wrapped") {
-    for (const char* text : {"18446744073709551615", "18446744073709551616", "9223372036854775808", "8192PiB",
-                             "16777216TiB", "99999999999999999999999999999", "1000000000000P"}) {
+    for (const std::string text :
+         {"18446744073709551615", "18446744073709551616", "9223372036854775808", "8192PiB", "16777216TiB",
+          "99999999999999999999999999999", "1000000000000P"}) {
         CAPTURE(text);
         CHECK_FALSE(parse_size(text));
     }
@@ -81,11 +83,12 @@ TEST_CASE("durations are read with and without a unit") {
         {"0", 0},        {"30", 30'000},     {"30s", 30'000},   {"500ms", 500},     {"1.5s", 1500},
         {"5m", 300'000}, {"2 min", 120'000}, {"1h", 3'600'000}, {"1d", 86'400'000}, {"0.25", 250},
     };
-    for (const auto& [text, span] : durations) {
+    for (const auto& entry : durations) {
+        const std::string text = entry.first;
         CAPTURE(text);
         const auto duration = parse_duration(text);
         REQUIRE(duration);
-        CHECK(*duration == milliseconds(span));
+        CHECK(*duration == milliseconds(entry.second));
     }
 }
 
@@ -95,7 +98,7 @@ TEST_CASE("what is no duration is refused with its text") {
         CAPTURE(text);
         const auto duration = parse_duration(text);
         REQUIRE_FALSE(duration);
-        CHECK(duration.error().text.find("\"" + std::string(text) + "\"") == 0);
+        CHECK(duration.error().text.find("\"" + text + "\"") == 0);
     }
 }
 
