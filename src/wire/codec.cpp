@@ -1,5 +1,7 @@
 #include "wire/codec.hpp"
 
+#include <algorithm>
+
 namespace maru::wire {
 
 // The fields of each message, in their order on the wire: one list serves Writer and Reader.
@@ -69,8 +71,9 @@ Bytes with_header(Type type, std::uint32_t request, const Bytes& body) {
     header.request = request;
     header.body = static_cast<std::uint32_t>(body.size());
     const auto head = encode_header(header);
-    Bytes frame(head.begin(), head.end());
-    frame.insert(frame.end(), body.begin(), body.end());
+    Bytes frame(head.size() + body.size());
+    std::copy(head.begin(), head.end(), frame.begin());
+    std::copy(body.begin(), body.end(), frame.begin() + static_cast<std::ptrdiff_t>(head.size()));
     return frame;
 }
 

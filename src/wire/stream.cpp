@@ -195,7 +195,9 @@ Result<Frame> Stream::ask(const Bytes& request, Deadline deadline) {
     if (auto sent = send(request, deadline); !sent) return sent.error();
     auto frame = receive(deadline);
     if (!frame) return frame;
-    if (frame->request != number)
+    // A failure without a request number says why the daemon ends the connection.
+    const bool last_word = frame->type == Type::failure && frame->request == 0;
+    if (frame->request != number && !last_word)
         return Error{Code::invalid, "the daemon answered request " + std::to_string(frame->request) +
                                         " where " + std::to_string(number) + " was asked"};
     if (frame->type != Type::failure) return frame;
