@@ -47,7 +47,7 @@ TEST_CASE("sizes are read as people write them") {
 }
 
 TEST_CASE("what is no size is refused with its text") {
-    for (const char* text :
+    for (const std::string text :
          {"",     " ",   "G",   "GiB", "-1",   "-4GiB", "4X",   "4GiBs", "4 G iB", "four",
           "0x10", "1e3", "nan", "inf", "4,5G", "1..5G", "4GB4", "4iB",   "1_000",  "\xff"}) {
         CAPTURE(text);
@@ -93,7 +93,7 @@ TEST_CASE("durations are read with and without a unit") {
 }
 
 TEST_CASE("what is no duration is refused with its text") {
-    for (const char* text :
+    for (const std::string text :
          {"", "s", "-1s", "3x", "10S", "5 minutes", "1h30m", "nan", "1e99", "99999999999999999999d"}) {
         CAPTURE(text);
         const auto duration = parse_duration(text);
@@ -134,7 +134,7 @@ TEST_CASE("a UUID is read in either case and without hyphens, as machine-id writ
 }
 
 TEST_CASE("what is no UUID is refused") {
-    for (const char* text :
+    for (const std::string text :
          {"", "0", "0123456789abcdef0123456789abcde", "0123456789abcdef0123456789abcdef0",
           "g123456789abcdef0123456789abcdef", "01234567 89ab-cdef-0123-456789abcdef", "--------"}) {
         CAPTURE(text);
