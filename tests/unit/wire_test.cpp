@@ -419,6 +419,10 @@ TEST_CASE("an answer is matched with its request, and a failure becomes an error
     CHECK(full.error().text == "all memory is claimed");
     REQUIRE(right.send(encode_frame(8, Type::pong), deadline_after(soon)));
     CHECK_FALSE(left.ask(encode_frame(7, Type::ping), deadline_after(soon)));
+    REQUIRE(right.send(encode_frame(0, Failure{-14, "this user may not connect"}), deadline_after(soon)));
+    const auto refused = left.ask(encode_frame(9, Type::ping), deadline_after(soon));
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().text == "this user may not connect");
 }
 
 TEST_CASE("a daemon that is not there is named") {
