@@ -41,13 +41,15 @@ static void with_daemon(const char *socket) {
     maru_client *client = NULL;
     maru_page page;
     maru_view view;
-    maru_statistics statistics = {sizeof statistics, 0};
+    maru_statistics statistics;
     char copy[16] = "";
     uint64_t size = 0;
     options.server = socket;
     options.page_size = 64 * 1024;
     options.pool_size = 1 << 20;
     options.instance_id = "c_program";
+    memset(&statistics, 0, sizeof statistics);
+    statistics.size = sizeof statistics;
     require(maru_connect(&options, &client) == MARU_OK, "connect");
     require(maru_ping(client) == MARU_OK, "ping");
     require(maru_alloc(client, 6, &page) == MARU_OK, "alloc");
