@@ -1,6 +1,7 @@
 // The config: what is read, what is refused and in which words, where values come from, what conf/maru.toml
 // says.
 #include <doctest/doctest.h>
+#include <spdlog/spdlog.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +14,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/log.hpp"
 #include "base/size.hpp"
 #include "base/uuid.hpp"
 #include "daemon/config.hpp"
@@ -674,4 +676,42 @@ TEST_CASE("conf/maru.toml shows every key with the default of the code") {
         CHECK(config.origins.count("pool.shm0." + key.name.substr(5)) == 1);
         CHECK(key.show(config.pools[0]) == key.show(expected));
     }
+}
+
+TEST_CASE("log levels are read in any case, and nothing else is one") {
+    for (const std::string level : {"trace", "debug", "info", "warn", "error"}) {
+        const auto parsed_level = parse_log_level(level);
+        REQUIRE(parsed_level);
+        CHECK(*parsed_level == level);
+    }
+    CHECK(*parse_log_level("WARNING") == "warn");
+    CHECK(*parse_log_level("eRRor") == "error");
+    for (const std::string text : {"", "warnings", "off", "info ", "3"}) {
+        const auto refused = parse_log_level(text);
+        REQUIRE_FALSE(refused);
+        check_contains(refused.error().text, {"\"" + text + "\"", "trace, debug, info, warn or error"});
+    }
+}
+
+TEST_CASE("the log goes to its file, from its level up, and that can change") {
+    const TemporaryFile file("");
+    REQUIRE(start_log("info", file.path()));
+    spdlog::debug("not yet");
+    spdlog::info("one {}", 1);
+    REQUIRE(set_log_level("debug"));
+    spdlog::debug("now");
+    spdlog::default_logger()->flush();
+    CHECK_FALSE(set_log_level("loud"));
+    CHECK_FALSE(start_log("loud", ""));
+    const auto unwritable = start_log("info", "/proc/no-such-folder/maru.log");
+    REQUIRE_FALSE(unwritable);
+    check_contains(unwritable.error().text, {"/proc/no-such-folder/maru.log", "daemon.log_file"});
+    spdlog::info("still here");  // a log that cannot be opened leaves the one there was
+    spdlog::default_logger()->flush();
+    std::ifstream in(file.path());
+    std::ostringstream text;
+    text << in.rdbuf();
+    check_contains(text.str(), {" info one 1\n", " debug now\n", " info still here\n"});
+    CHECK(text.str().find("not yet") == std::string::npos);
+    REQUIRE(start_log("info", ""));
 }
