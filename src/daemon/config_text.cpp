@@ -100,11 +100,11 @@ class Explanation {
     std::string value_of(const ConfigKey<Config>& key) const {
         if (key.name == "daemon.socket") return quoted(socket_.path);
         if (key.name == "control.pool") return quoted(config_.pools.front().name);
-        if (key.name == "control.max_objects" && config_.control.max_objects == 0)
-            return std::to_string(sizes_.records - table::records_per_granule);
-        if (key.name == "control.region_size" && config_.control.region_size == 0)
-            return quoted(std::to_string(sizes_.region_unit / KiB) + "KiB");
-        return key.show(config_);
+        Config settled = config_;
+        if (settled.control.max_objects == 0)
+            settled.control.max_objects = sizes_.records - table::records_per_granule;
+        if (settled.control.region_size == 0) settled.control.region_size = sizes_.region_unit;
+        return key.show(settled);
     }
 
     std::string origin_of(const std::string& key) const {
