@@ -121,7 +121,7 @@ Json answer_status(const Subject& subject) {
             {"domain", json_of_domain(control)},
             {"objects",
              {{"count", sums.pages.published},
-              {"limit", control.record_count() - 1},
+              {"limit", control.record_count() - table::records_per_granule},
               {"value_bytes", sums.pages.value_bytes}}},
             {"counters", json_of_lookups(control)},
             {"bytes", json_of_bytes(sums.bytes, total, total > claimed ? total - claimed : 0)},

@@ -95,7 +95,7 @@ void warn_of_regions(const Subject& subject, const Sums& sums, Warnings* warning
         warnings->add("objects",
                       format_size(missing) + " in " + std::to_string(short_regions) +
                           " region(s) have no page records: control.max_objects is " +
-                          std::to_string(subject.control.record_count() - 1),
+                          std::to_string(subject.control.record_count() - table::records_per_granule),
                       "use larger pages, or format the domain with a larger control.max_objects");
     if (sums.pages.bad > 0)
         warnings->add("bad_pages",
