@@ -210,7 +210,7 @@ TEST_SUITE("table pages") {
             domain.control().hint(g).store(0, shm::relaxed);
         Page page;
         int found = 0;
-        while (engine.worker.alloc_anywhere(pages_of_256k, &page) == Code::ok)
+        while (engine.alloc_any(pages_of_256k, &page) == Code::ok)
             ++found;
         CHECK(found == 8);
 
