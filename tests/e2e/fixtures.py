@@ -5,7 +5,6 @@ import signal
 
 import pytest
 
-
 import harness
 
 TEST_LIMIT_S = 120
