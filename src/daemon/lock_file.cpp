@@ -1,0 +1,106 @@
+#include "daemon/lock_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace maru::daemon {
+namespace {
+
+constexpr int open_attempts_max = 16;  // times the file may vanish between its opening and its lock
+
+struct flock byte_range(short type, std::uint32_t first, std::uint32_t count) {
+    struct flock range {};
+    range.l_type = type;
+    range.l_whence = SEEK_SET;
+    range.l_start = first;
+    range.l_len = count;
+    return range;
+}
+
+bool lock(int file, std::uint32_t byte) {
+    struct flock range = byte_range(F_WRLCK, byte, 1);
+    return ::fcntl(file, F_OFD_SETLK, &range) == 0;
+}
+
+/// The path still names the file that was opened.
+bool still_there(int file, const std::string& path) {
+    struct stat opened {
+    }, named{};
+    return ::fstat(file, &opened) == 0 && ::stat(path.c_str(), &named) == 0 &&
+           opened.st_ino == named.st_ino && opened.st_dev == named.st_dev;
+}
+
+std::string written_owner(int file) {
+    char text[32] = {};
+    const ssize_t size = ::pread(file, text, sizeof text - 1, 0);
+    std::string owner(text, size > 0 ? static_cast<std::size_t>(size) : 0);
+    owner = owner.substr(0, owner.find_first_not_of("0123456789"));
+    return owner.empty() ? "of an unknown number" : owner;
+}
+
+void write_owner(int file) {
+    const std::string text = std::to_string(::getpid()) + "\n";
+    if (::ftruncate(file, 0) != 0) return;  // the number is for people; the lock is what counts
+    if (::pwrite(file, text.data(), text.size(), 0) < 0) return;
+}
+
+}  // namespace
+
+Result<LockFile> LockFile::take(const std::string& path, bool* busy) {
+    *busy = false;
+    for (int attempt = 0; attempt < open_attempts_max; ++attempt) {
+        LockFile made;
+        made.path_ = path;
+        made.file_ = Descriptor(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+        if (!made.file_ && errno == ENOENT) {
+            made.file_ =
+                Descriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+            made.is_new_ = static_cast<bool>(made.file_);
+            if (!made.file_ && errno == EEXIST) continue;
+        }
+        if (!made.file_)
+            return Error{errno == EACCES || errno == EPERM ? Code::denied : Code::unavailable,
+                         "lock file " + path + ": " + std::strerror(errno)};
+        if (!lock(made.file_.get(), 0)) {
+            if (!still_there(made.file_.get(), path)) continue;
+            *busy = true;
+            return Error{Code::unavailable,
+                         path + " is locked by process " + written_owner(made.file_.get())};
+        }
+        if (!still_there(made.file_.get(), path)) continue;
+        write_owner(made.file_.get());
+        return made;
+    }
+    return Error{Code::contended, "lock file " + path + " was replaced again and again while it was opened"};
+}
+
+Result<std::optional<Descriptor>> LockFile::lock_for(std::uint32_t byte) const {
+    // By the descriptor: the path may name another file by now. A new description, since a lock belongs to
+    // one.
+    const std::string own = "/proc/self/fd/" + std::to_string(file_.get());
+    Descriptor fresh(::open(own.c_str(), O_RDWR | O_CLOEXEC));
+    if (!fresh && errno == ENOENT) fresh = Descriptor(::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+    if (!fresh)
+        return Error{errno == EMFILE || errno == ENFILE ? Code::full : Code::unavailable,
+                     "lock file " + path_ + " cannot be opened again: " + std::strerror(errno)};
+    if (lock(fresh.get(), byte)) return std::optional<Descriptor>(std::move(fresh));
+    if (errno == EAGAIN || errno == EACCES) return std::optional<Descriptor>();
+    return Error{Code::unavailable,
+                 "lock on byte " + std::to_string(byte) + " of " + path_ + ": " + std::strerror(errno)};
+}
+
+bool LockFile::held(std::uint32_t first, std::uint32_t count) const {
+    struct flock range = byte_range(F_WRLCK, first, count);
+    // Unanswerable counts as held: a client is never taken for dead by mistake.
+    return ::fcntl(file_.get(), F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK;
+}
+
+void LockFile::remove() const {
+    if (!path_.empty()) ::unlink(path_.c_str());
+}
+
+}  // namespace maru::daemon

@@ -1,0 +1,143 @@
+// maru: the daemon.
+#include <spdlog/spdlog.h>
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <iostream>
+
+#include "base/log.hpp"
+#include "base/size.hpp"
+#include "daemon/remake.hpp"
+#include "daemon/server.hpp"
+
+namespace maru::daemon {
+namespace {
+
+ExitCode failed(ExitCode exit, const std::string& text) {
+    std::cerr << "maru: " << text << '\n';
+    return exit;
+}
+
+/// As many descriptors as the hard limit allows: each client takes two.
+void raise_descriptor_limit() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+    limit.rlim_cur = limit.rlim_max;
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+const char* name_of(table::Coherence coherence) {
+    switch (coherence) {
+        case table::Coherence::local:
+            return "local";
+        case table::Coherence::hardware:
+            return "hardware";
+        case table::Coherence::software:
+            return "software";
+    }
+    return "unknown";
+}
+
+void say_start(const Domain& domain, const Listener& listener, const Loop& loop) {
+    std::string pools;
+    for (const auto& pool : domain.pools)
+        pools += (pools.empty() ? "" : ", ") + pool->name() + " " + format_size(pool->size()) + " at " +
+                 pool->path();
+    for (const auto& warning : domain.warnings)
+        spdlog::warn("{}", warning);
+    spdlog::info(
+        "maru {} serves {}; pools: {}; control region {}, {} objects at most; coherence {}; {}; domain {} {}",
+        MARU_VERSION, listener.path(), pools, format_size(domain.control->control_bytes()),
+        domain.control->record_count() - table::records_per_granule, name_of(domain.control->coherence()),
+        loop.name(), domain.control->domain().text(), domain.formatted ? "formatted" : "attached");
+}
+
+ExitCode serve(const CommandLine& command_line, Config config) {
+    if (auto log = start_log(config.daemon.log_level, config.daemon.log_file); !log)
+        return failed(ExitCode::bad_config, log.error().text);
+    const auto path = socket_path(config);
+    if (!path) return failed(ExitCode::bad_config, path.error().text);
+    Signals::block();
+    raise_descriptor_limit();
+
+    bool busy = false;
+    auto listener = Listener::open({*path, config.daemon.socket_mode, config.daemon.group}, &busy);
+    if (!listener) return failed(busy ? ExitCode::owned : ExitCode::failure, listener.error().text);
+    const auto give_up = [&](ExitCode exit, const Error& error) {
+        listener->close();
+        return failed(exit, error.text);
+    };
+    ExitCode exit = ExitCode::clean;
+    auto domain = open_domain(config, &exit);
+    if (!domain) return give_up(exit, domain.error());
+    auto loop = make_loop(config.daemon.event_backend);
+    if (!loop) return give_up(ExitCode::failure, loop.error());
+    bool rebooted = false;
+    const auto self = enter_domain(*domain->control, config, &rebooted);
+    if (!self) return give_up(ExitCode::failure, self.error());
+
+    Server server(command_line, config, *domain, *listener, **loop, *self);
+    server.take_over(rebooted);
+    say_start(*domain, *listener, **loop);
+    if (auto ended = server.run(); !ended) {
+        spdlog::error("{}", ended.error().text);
+        return ExitCode::failure;
+    }
+    return ExitCode::clean;
+}
+
+ExitCode run(const CommandLine& command_line) {
+    auto config = load_config(command_line);
+    if (!config) return failed(ExitCode::bad_config, config.error().text);
+    if (command_line.check_config) {
+        const auto explained = explain_config(*config, command_line);
+        if (!explained) return failed(ExitCode::bad_config, explained.error().text);
+        std::cout << *explained;
+        return ExitCode::clean;
+    }
+    if (command_line.format) return format_anew(*config, command_line.yes);
+    if (command_line.remove) return remove_domain(*config, command_line.yes);
+    return serve(command_line, std::move(*config));
+}
+
+void describe(CLI::App& app, CommandLine& command_line) {
+    app.add_option("--config", command_line.config_file, "read this TOML file")->option_text("FILE");
+    app.add_flag("--check-config", command_line.check_config,
+                 "print the effective values and end; touches nothing");
+    app.add_option("--pool", command_line.pools, "a pool, instead of those in the file (may be repeated)")
+        ->option_text("KIND:WHAT[:SIZE]")
+        ->expected(1)
+        ->take_all();
+    app.add_option("--socket", command_line.socket, "where clients connect")->option_text("PATH");
+    app.add_option("--log-level", command_line.log_level, "trace, debug, info, warn or error")
+        ->option_text("LEVEL");
+    auto* format =
+        app.add_flag("--format", command_line.format, "make the domain anew, losing what is in it, and end");
+    auto* remove =
+        app.add_flag("--remove", command_line.remove, "delete the files of a stopped domain and end");
+    format->excludes(remove);
+    app.add_flag("-y,--yes", command_line.yes, "do not ask before --format or --remove");
+    app.set_version_flag("--version", std::string("maru ") + MARU_VERSION, "print the version and end");
+}
+
+}  // namespace
+}  // namespace maru::daemon
+
+int main(int argc, char** argv) {
+    using namespace maru::daemon;
+    try {
+        CLI::App app("The daemon of maru: owns pools of shared memory and hands them to clients.", "maru");
+        CommandLine command_line;
+        describe(app, command_line);
+        try {
+            app.parse(argc, argv);
+        } catch (const CLI::ParseError& error) {
+            return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::bad_config);
+        }
+        return static_cast<int>(run(command_line));
+    } catch (const std::exception& error) {
+        std::cerr << "maru: " << error.what() << '\n';
+        return static_cast<int>(ExitCode::failure);
+    }
+}

@@ -1,0 +1,77 @@
+#include "daemon/maintenance.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <utility>
+
+#include "base/clock.hpp"
+
+namespace maru::daemon {
+namespace {
+
+constexpr std::chrono::milliseconds busy_beat{100}, idle_beat{1000};
+
+std::uint64_t monotonic_seconds() {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::seconds>(MonotonicClock::now().time_since_epoch()).count());
+}
+
+}  // namespace
+
+Maintenance::Maintenance(Loop& loop, table::Worker& worker, Reaper& reaper, const Config& config,
+                         DaemonFacts& facts)
+    : loop_(loop),
+      worker_(worker),
+      reaper_(reaper),
+      config_(config),
+      facts_(facts),
+      expiry_(worker.control()),
+      expired_of_(worker.control().client_count()) {}
+
+Maintenance::~Maintenance() {
+    loop_.cancel(timer_);
+}
+
+void Maintenance::start() {
+    last_second_ = monotonic_seconds();
+    arm();
+}
+
+void Maintenance::arm() {
+    is_idle_ = reaper_.watched() == 0;
+    timer_ = loop_.after(is_idle_ ? idle_beat : busy_beat, [this] { beat(); });
+}
+
+void Maintenance::wake() {
+    if (!is_idle_ || timer_ == 0) return;
+    loop_.cancel(std::exchange(timer_, 0));
+    arm();
+}
+
+void Maintenance::beat() {
+    timer_ = 0;
+    table::advance_epoch(worker_.control());
+    const std::uint64_t now_s = monotonic_seconds();
+    if (now_s != last_second_) each_second(now_s);
+    arm();
+}
+
+void Maintenance::each_second(std::uint64_t now_s) {
+    // Relaxed: ages are approximate, nothing is ordered by them. A stopped daemon's missing seconds are
+    // caught up.
+    worker_.control().super().tick.fetch_add(now_s - last_second_, shm::relaxed);
+    last_second_ = now_s;
+    worker_.retry_retired();
+    reaper_.look_at_locks();
+    expire_key_pins(now_s);
+}
+
+void Maintenance::expire_key_pins(std::uint64_t now_s) {
+    const auto ttl_ms = static_cast<std::uint64_t>(config_.control.key_pin_ttl.count());
+    if (ttl_ms == 0) return;
+    const std::uint64_t expired = expiry_.pass(now_s, (ttl_ms + 999) / 1000, &expired_of_);
+    facts_.expired_key_pins += expired;
+    if (expired != 0) spdlog::info("{} key pins older than {} ms have ended", expired, ttl_ms);
+}
+
+}  // namespace maru::daemon

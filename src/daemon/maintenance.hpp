@@ -1,0 +1,47 @@
+// What the daemon does by the clock.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "daemon/admin.hpp"
+#include "daemon/loop.hpp"
+#include "daemon/reaper.hpp"
+#include "table/sweep.hpp"
+
+namespace maru::daemon {
+
+/// Moves the epoch (ten times a second while anybody is connected), counts the domain's seconds, ages key
+/// pins, finishes deletions that readers held up, looks at locks.
+///
+/// Threads: the loop's.
+class Maintenance {
+  public:
+    Maintenance(Loop& loop, table::Worker& worker, Reaper& reaper, const Config& config, DaemonFacts& facts);
+    ~Maintenance();
+    Maintenance(const Maintenance&) = delete;
+    Maintenance& operator=(const Maintenance&) = delete;
+
+    void start();
+    /// Somebody connected: the epoch is to move at its quick pace from now on.
+    void wake();
+
+  private:
+    void arm();
+    void beat();
+    void each_second(std::uint64_t now_s);
+    void expire_key_pins(std::uint64_t now_s);
+
+    Loop& loop_;
+    table::Worker& worker_;
+    Reaper& reaper_;
+    const Config& config_;
+    DaemonFacts& facts_;
+    table::KeyPinExpiry expiry_;
+    std::vector<std::uint64_t> expired_of_;
+    std::uint64_t last_second_ = 0;
+    bool is_idle_ = false;
+    Operation timer_ = 0;
+};
+
+}  // namespace maru::daemon

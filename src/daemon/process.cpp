@@ -1,0 +1,90 @@
+#include "daemon/process.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/uuid.hpp"
+
+#ifndef SO_PEERPIDFD
+#define SO_PEERPIDFD 77
+#endif
+
+namespace maru::daemon {
+namespace {
+
+std::string read_small(const std::string& path) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    char text[2048];
+    const ssize_t size = file ? ::read(file.get(), text, sizeof text) : -1;
+    return size > 0 ? std::string(text, static_cast<std::size_t>(size)) : std::string();
+}
+
+}  // namespace
+
+std::optional<Peer> peer_of(int socket) {
+    ucred credentials{};
+    socklen_t size = sizeof credentials;
+    if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0) return std::nullopt;
+    Peer peer;
+    peer.pid = static_cast<std::uint32_t>(credentials.pid);
+    peer.uid = credentials.uid;
+    peer.gid = credentials.gid;
+    int pidfd = -1;
+    size = sizeof pidfd;
+    if (::getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) == 0) {
+        peer.pidfd = Descriptor(pidfd);
+    } else if (peer.pid != 0) {
+        // An older kernel. The number may have been reused since the connect: the start time that the client
+        // tells is compared by the caller.
+        peer.pidfd = open_process(peer.pid);
+    }
+    return peer;
+}
+
+Descriptor open_process(std::uint32_t pid) {
+    return Descriptor(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0)));
+}
+
+bool has_ended(int pidfd) {
+    pollfd look{pidfd, POLLIN, 0};
+    return ::poll(&look, 1, 0) == 1 && (look.revents & POLLIN) != 0;
+}
+
+std::uint64_t start_time_of(std::uint32_t pid) {
+    const std::string text = read_small("/proc/" + std::to_string(pid) + "/stat");
+    const std::size_t name_end = text.rfind(')');  // the name may hold blanks and parentheses
+    if (name_end == std::string::npos) return 0;
+    constexpr int fields_before_start = 20;  // state is field 3, the start time field 22
+    std::size_t at = name_end;
+    for (int field = 0; field < fields_before_start; ++field) {
+        at = text.find(' ', at + 1);
+        if (at == std::string::npos) return 0;
+    }
+    return std::strtoull(text.c_str() + at + 1, nullptr, 10);
+}
+
+std::uint64_t own_pid_namespace() {
+    struct stat status {};
+    return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
+}
+
+BootId own_boot_id() {
+    BootId boot;
+    if (const auto id = Uuid::parse(first_line("/proc/sys/kernel/random/boot_id")))
+        std::memcpy(boot.halves, id->bytes.data(), sizeof boot.halves);
+    return boot;
+}
+
+std::string first_line(const std::string& path) {
+    const std::string text = read_small(path);
+    return text.substr(0, text.find('\n'));
+}
+
+}  // namespace maru::daemon

@@ -1,0 +1,207 @@
+#include "daemon/reaper.hpp"
+
+#include <spdlog/spdlog.h>
+
+#include <cerrno>
+#include <utility>
+#include <vector>
+
+namespace maru::daemon {
+namespace {
+
+// The kernel closes a dying process's connection a moment before its pidfd becomes readable: within this span
+// the end of a connection says nothing yet.
+constexpr std::chrono::milliseconds linger_span{100};
+constexpr std::uint32_t records_per_slice = 16 * 1024;
+constexpr std::chrono::milliseconds slice_pause{1};
+
+std::string name_of_client(const table::Control& control, table::Identity identity) {
+    const auto view = table::read_client(control, identity.slot);
+    std::string text = "client slot " + std::to_string(identity.slot);
+    if (view) text += " ('" + view->facts.instance_id + "', process " + std::to_string(view->facts.pid) + ")";
+    return text;
+}
+
+std::string summary(const table::SweepReport& report) {
+    std::string text;
+    const auto add = [&](std::uint64_t count, const char* what) {
+        if (count != 0) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + what;
+    };
+    add(report.reserved, "reserved");
+    add(report.publishing_tentative, "publishing (tentative)");
+    add(report.publishing_final, "publishing (final)");
+    add(report.retiring, "retiring");
+    add(report.retired, "retired");
+    add(report.leases, "leases");
+    add(report.key_pins, "key pins");
+    add(report.chunks, "pin chunks");
+    add(report.overflow_claims, "overflow claims");
+    add(report.regions, "regions");
+    return text.empty() ? "nothing held" : text;
+}
+
+}  // namespace
+
+Reaper::Reaper(Loop& loop, table::Worker& worker, const LockFile& lock, DaemonFacts& facts)
+    : loop_(loop), worker_(worker), control_(worker.control()), lock_(lock), facts_(facts) {}
+
+Reaper::~Reaper() {
+    loop_.cancel(slicing_);
+    while (!watched_.empty())
+        forget(watched_.begin()->first);
+}
+
+Reaper::Life Reaper::life_of(const table::ClientView& view) const {
+    if (lock_.held(view.identity.slot)) return Life::lives;
+    const auto& facts = view.facts;
+    if (facts.pid != 0 && facts.pid_namespace == own_pid_namespace()) {
+        const Descriptor process = open_process(facts.pid);
+        if (!process) return errno == ESRCH ? Life::dead : Life::unknown;
+        if (has_ended(process.get())) return Life::dead;
+        const std::uint64_t start = start_time_of(facts.pid);
+        if (start == 0) return Life::unknown;
+        return start == facts.start_time ? Life::lives : Life::dead;
+    }
+    // In a pid namespace that this daemon does not see. A lock file that is younger than the client knows
+    // nothing.
+    return lock_.is_new() ? Life::unknown : Life::dead;
+}
+
+void Reaper::take_over(bool rebooted) {
+    std::vector<table::ClientView> found;
+    for (std::uint32_t slot = 1; slot < control_.client_count(); ++slot) {
+        if (slot == worker_.identity().slot) continue;
+        if (auto view = table::read_client(control_, slot)) found.push_back(std::move(*view));
+    }
+    for (const auto& view : found)
+        take_over_slot(view, rebooted);
+    table::recover_regions(worker_, table::owner_is_dead);
+    sweep_slice(0);
+}
+
+void Reaper::take_over_slot(const table::ClientView& view, bool rebooted) {
+    // Whoever served before is dead: this daemon holds the domain's lock.
+    if (view.facts.is_daemon) return dead(view.identity, "an earlier daemon");
+    if (view.phase == table::ClientPhase::dead) return dead(view.identity, "its sweep was not finished");
+    if (rebooted) return dead(view.identity, "the machine was restarted");
+    if (life_of(view) == Life::dead) return dead(view.identity, "its process has ended");
+    Watched watched;
+    watched.identity = view.identity;
+    const bool visible = view.facts.pid != 0 && view.facts.pid_namespace == own_pid_namespace();
+    if (visible) watched.pidfd = open_process(view.facts.pid);
+    // The number may belong to another process by now.
+    if (watched.pidfd && start_time_of(view.facts.pid) != view.facts.start_time) watched.pidfd.reset();
+    spdlog::info("{} lives and may resume", name_of_client(control_, view.identity));
+    watch(watched_.insert_or_assign(view.identity.slot, std::move(watched)).first->second);
+}
+
+void Reaper::watch(Watched& watched) {
+    if (!watched.pidfd || watched.polling != 0) return;
+    const std::uint32_t slot = watched.identity.slot;
+    watched.polling = loop_.when_readable(watched.pidfd.get(), [this, slot] {
+        const auto found = watched_.find(slot);
+        if (found == watched_.end()) return;
+        found->second.polling = 0;
+        dead(found->second.identity, "its process has ended");
+    });
+}
+
+void Reaper::connected(table::Identity identity, Descriptor pidfd) {
+    Watched& watched = watched_[identity.slot];
+    watched.identity = identity;
+    watched.is_connected = true;
+    loop_.cancel(std::exchange(watched.lingering, 0));
+    if (pidfd && !watched.pidfd) watched.pidfd = std::move(pidfd);
+    watch(watched);
+}
+
+void Reaper::disconnected(table::Identity identity) {
+    const auto found = watched_.find(identity.slot);
+    if (found == watched_.end() || found->second.identity.generation != identity.generation) return;
+    Watched& watched = found->second;
+    watched.is_connected = false;
+    if (watched.pidfd && has_ended(watched.pidfd.get())) return dead(identity, "its process has ended");
+    linger(watched);
+}
+
+void Reaper::linger(Watched& watched) {
+    const std::uint32_t slot = watched.identity.slot;
+    loop_.cancel(watched.lingering);
+    watched.lingering = loop_.after(linger_span, [this, slot] { judge(slot); });
+}
+
+void Reaper::judge(std::uint32_t slot) {
+    const auto found = watched_.find(slot);
+    if (found == watched_.end()) return;
+    Watched& watched = found->second;
+    watched.lingering = 0;
+    const bool unlocked = !watched.pidfd && !lock_.held(slot);
+    if (watched.pidfd ? has_ended(watched.pidfd.get()) : unlocked)
+        return dead(watched.identity, unlocked ? "its lock is free" : "its process has ended");
+    if (take_back_connecting(watched.identity)) return dead(watched.identity, "it never began to work");
+    gone(watched);
+}
+
+bool Reaper::take_back_connecting(table::Identity identity) {
+    using namespace table;
+    // seq_cst: against the client's own CONNECTING -> ACTIVE; one of the two fails.
+    return control_.client(identity.slot)
+        .state.compare_exchange(client_state::pack(ClientPhase::connecting, identity.generation),
+                                client_state::pack(ClientPhase::dead, identity.generation));
+}
+
+void Reaper::gone(const Watched& watched) {
+    const auto report = table::sweep_gone(worker_, watched.identity);
+    facts_.swept.add(report);
+    ++facts_.sweeps_gone;
+    spdlog::warn("{} left without a goodbye and its process still runs: fenced until that ends; {}",
+                 name_of_client(control_, watched.identity), summary(report));
+}
+
+void Reaper::dead(table::Identity identity, const char* proof) {
+    const std::string name = name_of_client(control_, identity);
+    forget(identity.slot);
+    if (on_dead) on_dead(identity);
+    (void)table::declare_dead(control_, identity);  // false: it was DEAD already
+    const auto report = table::sweep_dead(worker_, identity);
+    facts_.swept.add(report);
+    ++facts_.sweeps_dead;
+    spdlog::info("{} is dead, {}: {}", name, proof, summary(report));
+}
+
+void Reaper::goodbye(table::Identity identity) {
+    forget(identity.slot);
+    (void)table::declare_dead(control_, identity);
+    facts_.swept.add(table::sweep_dead(worker_, identity));
+}
+
+void Reaper::forget(std::uint32_t slot) {
+    const auto found = watched_.find(slot);
+    if (found == watched_.end()) return;
+    loop_.cancel(found->second.polling);
+    loop_.cancel(found->second.lingering);
+    watched_.erase(found);
+}
+
+void Reaper::look_at_locks() {
+    std::vector<table::Identity> free_locks;
+    for (const auto& [slot, watched] : watched_)
+        if (!watched.pidfd && !watched.is_connected && !lock_.is_new() && !lock_.held(slot))
+            free_locks.push_back(watched.identity);
+    for (const auto& identity : free_locks)
+        dead(identity, "its lock is free");
+}
+
+void Reaper::sweep_slice(std::uint32_t from) {
+    slicing_ = 0;
+    const std::uint32_t next =
+        table::sweep_records(worker_, from, records_per_slice, table::owner_is_dead, &facts_.swept);
+    if (next == 0) {
+        facts_.first_sweep_done = true;
+        spdlog::debug("the full pass over {} records is complete", control_.record_count());
+        return;
+    }
+    slicing_ = loop_.after(slice_pause, [this, next] { sweep_slice(next); });
+}
+
+}  // namespace maru::daemon

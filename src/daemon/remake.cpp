@@ -1,0 +1,155 @@
+#include "daemon/remake.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <string>
+
+#include "base/size.hpp"
+#include "daemon/domain.hpp"
+#include "daemon/process.hpp"
+#include "table/clients.hpp"
+#include "table/regions.hpp"
+
+namespace maru::daemon {
+namespace {
+
+ExitCode failed(ExitCode exit, const std::string& text) {
+    std::cerr << "maru: " << text << '\n';
+    return exit;
+}
+
+std::uint64_t published_objects(const table::Control& control) {
+    std::uint64_t objects = 0;
+    for (std::uint32_t number = 0; number < control.region_count(); ++number) {
+        const auto region = table::read_region(control, number);
+        if (!region) continue;
+        const auto pages = table::count_pages(control, *region);
+        for (int phase = 0; phase < table::phase_count; ++phase)
+            if (table::is_live(static_cast<table::Phase>(phase))) objects += pages.of[phase];
+    }
+    return objects;
+}
+
+/// A client whose process is not proven dead, for people; empty when there is none.
+std::string living_client(const LockFile& lock, const std::optional<table::Control>& control) {
+    for (std::uint32_t slot = 1; control && slot < control->client_count(); ++slot) {
+        const auto view = table::read_client(*control, slot);
+        if (!view || view->facts.is_daemon) continue;
+        const auto& facts = view->facts;
+        const bool runs = facts.pid != 0 && facts.pid_namespace == own_pid_namespace() &&
+                          start_time_of(facts.pid) == facts.start_time && facts.start_time != 0;
+        if (runs || lock.held(slot))
+            return "'" + facts.instance_id + "' (process " + std::to_string(facts.pid) + ")";
+    }
+    return lock.held(1, table::max_clients - 1) ? "a process that holds a client's lock" : std::string();
+}
+
+struct Found {
+    std::vector<LockFile> locks;
+    std::string loss;    // empty: nothing is there
+    std::string client;  // that lives
+};
+
+/// Locks the pools and looks at what is in them, without making or changing any.
+Result<Found> look(const std::vector<pool::PoolConfig>& pools, ExitCode* exit) {
+    Found found;
+    auto locks = lock_pools(pools, exit);
+    if (!locks) return locks.error();
+    found.locks = std::move(*locks);
+    for (std::size_t p = 0; p < pools.size(); ++p) {
+        auto as_found = pools[p];
+        const auto bytes = pool::existing_bytes(as_found);
+        if (!bytes || *bytes == 0) continue;
+        as_found.size = *bytes;
+        as_found.prefault = pool::Prefault::none;
+        found.loss += (found.loss.empty() ? "" : "; ") + as_found.path + " (" + format_size(*bytes) + ")";
+        if (p != 0) continue;
+        const auto opened = pool::open(as_found);
+        if (!opened) continue;  // what cannot be opened is named by its path alone
+        shm::Mapping mapping;
+        std::optional<table::Control> control;
+        const Head head = look_at_head(**opened, &mapping, &control);
+        if (control)
+            found.loss += " with " + std::to_string(published_objects(*control)) + " objects of domain " +
+                          control->domain().text();
+        else if (head.fault)
+            found.loss += ", " + head.fault->text;
+        found.client = living_client(found.locks.front(), control);
+    }
+    return found;
+}
+
+/// 0: yes. Anything else: the exit code, said already.
+ExitCode consent(const Found& found, const char* verb, bool yes) {
+    if (!found.client.empty())
+        return failed(ExitCode::failure, std::string("not ") + verb + ": " + found.client +
+                                             " still uses the domain; end it first");
+    if (found.loss.empty() || yes) return ExitCode::clean;
+    std::cerr << "maru: this loses " << found.loss << '\n';
+    if (::isatty(STDIN_FILENO) == 0)
+        return failed(ExitCode::bad_config, std::string("not ") + verb + ": say -y if that is meant");
+    std::cerr << "Go on? [y/N] " << std::flush;
+    std::string answer;
+    std::getline(std::cin, answer);
+    if (answer == "y" || answer == "Y" || answer == "yes") return ExitCode::clean;
+    return failed(ExitCode::failure, std::string("not ") + verb);
+}
+
+/// Deletes the files of the pools that are there; false with a sentence when one resists.
+Result<void> delete_files(const std::vector<pool::PoolConfig>& pools) {
+    for (const auto& pool : pools)
+        if (::unlink(pool.path.c_str()) != 0 && errno != ENOENT)
+            return Error{Code::denied, "cannot delete " + pool.path + ": " + std::strerror(errno)};
+    return {};
+}
+
+/// Files of another size than the config's make way; the others keep their memory.
+Result<void> make_way(const std::vector<pool::PoolConfig>& pools) {
+    std::vector<pool::PoolConfig> other_size;
+    for (const auto& pool : pools) {
+        const auto bytes = pool::existing_bytes(pool);
+        if (bytes && *bytes != pool.size) other_size.push_back(pool);
+    }
+    return delete_files(other_size);
+}
+
+}  // namespace
+
+ExitCode format_anew(const Config& config, bool yes) {
+    const auto pools = located_pools(config);
+    ExitCode exit = ExitCode::clean;
+    auto found = look(pools, &exit);
+    if (!found) return failed(exit, found.error().text);
+    if (exit = consent(*found, "formatted", yes); exit != ExitCode::clean) return exit;
+    if (auto free = make_way(pools); !free) return failed(ExitCode::no_pool, free.error().text);
+    Domain domain;
+    for (const auto& pool : pools) {
+        auto opened = pool::open(pool);
+        if (!opened) return failed(ExitCode::no_pool, opened.error().text);
+        domain.pools.push_back(std::move(*opened));
+    }
+    if (auto done = format_domain(config, &domain); !done)
+        return failed(ExitCode::bad_config, done.error().text);
+    std::cout << "formatted domain " << domain.control->domain().text() << '\n';
+    return ExitCode::clean;
+}
+
+ExitCode remove_domain(const Config& config, bool yes) {
+    const auto pools = located_pools(config);
+    ExitCode exit = ExitCode::clean;
+    auto found = look(pools, &exit);
+    if (!found) return failed(exit, found.error().text);
+    if (exit = consent(*found, "removed", yes); exit != ExitCode::clean) return exit;
+    if (auto done = delete_files(pools); !done) return failed(ExitCode::failure, done.error().text);
+    for (const auto& lock : found->locks)
+        lock.remove();
+    std::cout << (found->loss.empty() ? "nothing to remove" : "removed " + found->loss) << '\n';
+    return ExitCode::clean;
+}
+
+}  // namespace maru::daemon

@@ -1,0 +1,71 @@
+// The running daemon: everything that the loop drives.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "daemon/listener.hpp"
+#include "daemon/requests.hpp"
+#include "daemon/signals.hpp"
+
+namespace maru::daemon {
+
+/// Serves a domain until it is told to stop.
+///
+/// Promise: clients that are connected at a stop keep working on shared memory; the next daemon takes them
+/// over. Death:   at any instruction; the next daemon on the domain goes on (Reaper::take_over). Threads: the
+/// one that calls `run`, and the one of CheckThread.
+class Server {
+  public:
+    Server(const CommandLine& command_line, Config& config, Domain& domain, Listener& listener, Loop& loop,
+           table::Identity self);
+    ~Server();
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+
+    /// Finishes what an earlier daemon left and finds out who lives. Before `run`.
+    void take_over(bool rebooted) { reaper_.take_over(rebooted); }
+    Result<void> run();
+
+  private:
+    void accept();
+    void accepted(int result);
+    void refuse_one(const Error& error);
+    void open_session(Descriptor socket);
+    void session_closed(Session& session);
+    Session* find(std::uint64_t id);
+    Session* find_client(table::Identity identity);
+    void signalled(int number);
+    void reload();
+    void dump();
+    void describe_self();
+
+    const CommandLine& command_line_;
+    Config& config_;
+    Domain& domain_;
+    Listener& listener_;
+    Loop& loop_;
+    table::Worker worker_;
+    DaemonFacts facts_;
+    Reaper reaper_;
+    Maintenance maintenance_;
+    Admin admin_;
+    CheckThread check_;
+    Requests requests_;
+    Signals signals_;
+    std::unordered_map<std::uint64_t, std::unique_ptr<Session>> sessions_;
+    std::vector<std::unique_ptr<Session>> ended_;  // until the loop is out of their callbacks
+    std::uint64_t last_session_ = 0;
+    Operation accepting_ = 0, burying_ = 0;
+    Descriptor spare_;  // given up for a moment to refuse a connection when no descriptor is left
+};
+
+/// Takes a client slot for this daemon itself and writes it into the superblock. `rebooted` tells whether the
+/// machine was restarted since the domain was last served.
+Result<table::Identity> enter_domain(const table::Control& control, const Config& config, bool* rebooted);
+
+/// daemon.host_id, else the machine's id, else the host name.
+std::string host_id_of(const Config& config);
+
+}  // namespace maru::daemon
