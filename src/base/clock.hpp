@@ -9,7 +9,9 @@ namespace maru {
 using MonotonicClock = std::chrono::steady_clock;
 using Deadline = MonotonicClock::time_point;
 
-inline Deadline deadline_after(std::chrono::milliseconds span) { return MonotonicClock::now() + span; }
+inline Deadline deadline_after(std::chrono::milliseconds span) {
+    return MonotonicClock::now() + span;
+}
 
 /// Milliseconds left until a deadline, never negative: what poll(2) takes.
 inline int milliseconds_left(Deadline deadline) {

@@ -44,7 +44,8 @@ Plan read_plan() {
 void fault_point(const char* name) {
     static const Plan plan = read_plan();
     if (plan.per_million == 0) return;
-    thread_local std::uint64_t state = (plan.seed + static_cast<std::uint64_t>(::gettid())) * 0x9E3779B97F4A7C15u;
+    thread_local std::uint64_t state =
+        (plan.seed + static_cast<std::uint64_t>(::gettid())) * 0x9E3779B97F4A7C15u;
     state ^= state << 13;
     state ^= state >> 7;
     state ^= state << 17;

@@ -28,6 +28,8 @@ Result<std::chrono::milliseconds> parse_duration(std::string_view text);
 constexpr std::uint64_t round_up(std::uint64_t value, std::uint64_t unit) {
     return (value + unit - 1) / unit * unit;
 }
-constexpr std::uint64_t round_down(std::uint64_t value, std::uint64_t unit) { return value / unit * unit; }
+constexpr std::uint64_t round_down(std::uint64_t value, std::uint64_t unit) {
+    return value / unit * unit;
+}
 
 }  // namespace maru

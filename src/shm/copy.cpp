@@ -64,7 +64,9 @@ void copy_streaming(void* to, const void* from, std::size_t size) {
     _mm_sfence();  // non-temporal stores are not ordered by a release operation alone
 }
 #else
-void copy_streaming(void* to, const void* from, std::size_t size) { std::memcpy(to, from, size); }
+void copy_streaming(void* to, const void* from, std::size_t size) {
+    std::memcpy(to, from, size);
+}
 #endif
 
 void copy_in(void* to, const void* from, std::size_t size) {

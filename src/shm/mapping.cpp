@@ -27,12 +27,14 @@ Result<Mapping> Mapping::map(int descriptor, std::uint64_t offset, std::uint64_t
                              std::uint64_t alignment) {
     const auto failed = [&] {
         const int reason = errno;
-        return Error{reason == EACCES || reason == EPERM ? Code::denied : Code::unavailable,
-                     std::string("cannot map ") + format_size(length) + " of " + what + ": " + strerror(reason)};
+        return Error{
+            reason == EACCES || reason == EPERM ? Code::denied : Code::unavailable,
+            std::string("cannot map ") + format_size(length) + " of " + what + ": " + strerror(reason)};
     };
     // Reserve room for any alignment, then place the mapping inside it and give the ends back.
     const std::uint64_t slack = alignment > 4096 ? alignment : 0;
-    void* reserved = ::mmap(nullptr, length + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* reserved =
+        ::mmap(nullptr, length + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (reserved == MAP_FAILED) return failed();
     auto* start = static_cast<std::byte*>(reserved);
     auto* aligned = start + (round_up(reinterpret_cast<std::uintptr_t>(start), alignment) -

@@ -36,7 +36,8 @@ class Word {
 
     /// Adds to a word that only the calling thread writes: a load and a store, no locked instruction.
     void add_unshared(T more) {
-        value_.store(static_cast<T>(value_.load(std::memory_order_relaxed) + more), std::memory_order_relaxed);
+        value_.store(static_cast<T>(value_.load(std::memory_order_relaxed) + more),
+                     std::memory_order_relaxed);
     }
     /// Brings the word's cache line near; never faults, changes nothing.
     void prefetch() const { __builtin_prefetch(&value_, 0, 3); }
@@ -65,7 +66,9 @@ inline void fence(std::memory_order) {}
 #else
 /// Order of a load whose ordering comes from a fence beside it.
 inline constexpr std::memory_order fenced_load = std::memory_order_relaxed;
-inline void fence(std::memory_order order) { std::atomic_thread_fence(order); }
+inline void fence(std::memory_order order) {
+    std::atomic_thread_fence(order);
+}
 #endif
 
 /// A polite turn of a bounded wait.

@@ -9,12 +9,14 @@ namespace maru::table {
 
 /// RESERVED by us: back to FREE with the next generation.
 void Worker::give_up(std::uint32_t number, std::uint64_t state) {
-    if (control_.record(number).state.compare_exchange(state, state_word(Phase::free, generation_of(state) + 1)))
+    if (control_.record(number).state.compare_exchange(state,
+                                                       state_word(Phase::free, generation_of(state) + 1)))
         set_hint(control_, number);
 }
 
 /// The page is RESERVED by us. Only now are its place, size and namespace certain: is it what was wanted?
-bool Worker::taken(std::uint32_t number, std::uint32_t generation, PinSlot slot, PageClass wanted, Page* page) {
+bool Worker::taken(std::uint32_t number, std::uint32_t generation, PinSlot slot, PageClass wanted,
+                   Page* page) {
     fault_point("alloc.after_reserve");
     PageRecord& record = control_.record(number);
     const std::uint64_t reserved = state_word(Phase::reserved, generation, pins_.identity().owner());
@@ -39,7 +41,8 @@ bool Worker::taken(std::uint32_t number, std::uint32_t generation, PinSlot slot,
     return true;
 }
 
-bool Worker::take_free(std::uint32_t number, std::uint64_t state, PinSlot slot, PageClass wanted, Page* page) {
+bool Worker::take_free(std::uint32_t number, std::uint64_t state, PinSlot slot, PageClass wanted,
+                       Page* page) {
     const std::uint32_t generation = generation_of(state);
     pins_.announce_own(slot, number, generation);
     // acquire: the last owner's use of the page comes before ours
@@ -51,8 +54,8 @@ bool Worker::take_free(std::uint32_t number, std::uint64_t state, PinSlot slot, 
 }
 
 /// RETIRED straight to RESERVED, when nobody reads the page any more.
-bool Worker::take_retired(std::uint32_t number, std::uint64_t state, bool scanned, PinSlot slot, PageClass wanted,
-                          Page* page) {
+bool Worker::take_retired(std::uint32_t number, std::uint64_t state, bool scanned, PinSlot slot,
+                          PageClass wanted, Page* page) {
     const std::uint32_t generation = generation_of(state);
     pins_.announce_own(slot, number, generation);
     clear_slots(control_, number, generation, false);
@@ -75,7 +78,8 @@ bool Worker::alloc_in_granule(std::uint32_t granule, PinSlot slot, PageClass wan
         }
         // A wrong hint costs time only; mend it, and put it back if the page became free meanwhile.
         clear_hint(control_, number);
-        if (phase_of(control_.record(number).state.load(shm::seq_cst)) == Phase::free) set_hint(control_, number);
+        if (phase_of(control_.record(number).state.load(shm::seq_cst)) == Phase::free)
+            set_hint(control_, number);
     }
     return false;
 }
@@ -206,7 +210,9 @@ Occupancy Worker::occupancy(PageClass of) const {
             const State state = State::unpack(control_.record(number).state.load(shm::relaxed));
             ++sum.pages;
             switch (state.phase) {
-                case Phase::free: ++sum.free; break;
+                case Phase::free:
+                    ++sum.free;
+                    break;
                 case Phase::reserved:
                 case Phase::publishing:
                     ++sum.reserved;
@@ -220,9 +226,14 @@ Occupancy Worker::occupancy(PageClass of) const {
                     ++sum.published;
                     if (is_pinned(control_, number, state.generation, false)) ++sum.pinned;
                     break;
-                case Phase::retired: ++sum.retired; break;
-                case Phase::bad: ++sum.bad; break;
-                case Phase::sealed: break;
+                case Phase::retired:
+                    ++sum.retired;
+                    break;
+                case Phase::bad:
+                    ++sum.bad;
+                    break;
+                case Phase::sealed:
+                    break;
             }
         }
     }

@@ -1,4 +1,5 @@
-// Batches: the misses of many keys overlap. Buckets first, then records, then all pins, one fence, all re-checks.
+// Batches: the misses of many keys overlap. Buckets first, then records, then all pins, one fence, all
+// re-checks.
 #include <algorithm>
 
 #include "base/fault_point.hpp"
@@ -26,8 +27,10 @@ void prefetch_records(const Control& control, const Key& key) {
 }
 
 void prefetch(const Control& control, std::span<const Key> keys) {
-    for (const auto& key : keys) control.bucket(control.home_of(key.low)).slots[0].prefetch();
-    for (const auto& key : keys) prefetch_records(control, key);
+    for (const auto& key : keys)
+        control.bucket(control.home_of(key.low)).slots[0].prefetch();
+    for (const auto& key : keys)
+        prefetch_records(control, key);
 }
 
 }  // namespace
@@ -45,17 +48,19 @@ void Worker::retrieve_piece(std::span<const Key> keys, View* views, Code* codes)
     for (std::size_t i = 0; i < keys.size(); ++i) {
         Candidate& candidate = found[i];
         codes[i] = Code::miss;
-        const Walk walk = walk_key(control_, keys[i], [&](Word64& place, std::uint64_t word, PageRecord& record,
-                                                          std::uint32_t number, std::uint64_t state) {
-            if (!pins_.take(&candidate.slot)) {
-                codes[i] = Code::full;
-                return true;
-            }
-            candidate = {&place, word, number, generation_of(state), candidate.slot};
-            records[i] = &record;
-            pins_.prepare_lease(candidate.slot, record, number, candidate.generation);
-            return true;
-        });
+        const Walk walk =
+            walk_key(control_, keys[i],
+                     [&](Word64& place, std::uint64_t word, PageRecord& record, std::uint32_t number,
+                         std::uint64_t state) {
+                         if (!pins_.take(&candidate.slot)) {
+                             codes[i] = Code::full;
+                             return true;
+                         }
+                         candidate = {&place, word, number, generation_of(state), candidate.slot};
+                         records[i] = &record;
+                         pins_.prepare_lease(candidate.slot, record, number, candidate.generation);
+                         return true;
+                     });
         if (walk == Walk::damaged) codes[i] = Code::damaged;
     }
     pins_.fence_leases(std::span(records, keys.size()));
@@ -73,7 +78,8 @@ void Worker::retrieve_piece(std::span<const Key> keys, View* views, Code* codes)
             ++lookups;
             hits += codes[i] == Code::ok;
         } else {
-            codes[i] = retrieve_with(keys[i], candidate.slot, &views[i]);  // it moved under the pin: once more
+            codes[i] =
+                retrieve_with(keys[i], candidate.slot, &views[i]);  // it moved under the pin: once more
         }
     }
     pins_.count(Counter::lookups, lookups);
@@ -89,7 +95,8 @@ void Worker::exists_batch(std::span<const Key> keys, std::span<bool> present) {
     for (std::size_t at = 0; at < keys.size(); at += piece) {
         const auto part = keys.subspan(at, std::min(piece, keys.size() - at));
         prefetch(control_, part);
-        for (std::size_t i = 0; i < part.size(); ++i) present[at + i] = exists(part[i]);
+        for (std::size_t i = 0; i < part.size(); ++i)
+            present[at + i] = exists(part[i]);
     }
 }
 
@@ -100,11 +107,13 @@ std::size_t Worker::match_prefix(std::span<const Key> keys, View* views) {
         std::size_t hits = 0;
         if (views == nullptr) {
             prefetch(control_, part);
-            while (hits < part.size() && exists(part[hits])) ++hits;
+            while (hits < part.size() && exists(part[hits]))
+                ++hits;
         } else {
             Code codes[piece];
             retrieve_piece(part, views + matched, codes);
-            while (hits < part.size() && codes[hits] == Code::ok) ++hits;
+            while (hits < part.size() && codes[hits] == Code::ok)
+                ++hits;
             for (std::size_t i = hits; i < part.size(); ++i)
                 if (codes[i] == Code::ok) release(views[matched + i].token);
         }
@@ -115,7 +124,8 @@ std::size_t Worker::match_prefix(std::span<const Key> keys, View* views) {
 }
 
 void Worker::release_batch(std::span<const std::uint64_t> tokens) {
-    for (const std::uint64_t token : tokens) release(token);
+    for (const std::uint64_t token : tokens)
+        release(token);
 }
 
 }  // namespace maru::table

@@ -30,8 +30,8 @@ struct Owner {
 enum class Phase : std::uint8_t {
     sealed = 0,
     free = 1,
-    reserved = 2,         // owner
-    publishing = 3,       // owner
+    reserved = 2,    // owner
+    publishing = 3,  // owner
     published = 4,
     retiring_evict = 5,   // retirer
     retiring_delete = 6,  // retirer
@@ -61,14 +61,16 @@ struct State {
     using GenerationField = Field<32, 32>;
 
     static constexpr State unpack(std::uint64_t word) {
-        return {static_cast<Phase>(PhaseField::get(word)), static_cast<std::uint16_t>(AttemptField::get(word)),
+        return {static_cast<Phase>(PhaseField::get(word)),
+                static_cast<std::uint16_t>(AttemptField::get(word)),
                 Owner{static_cast<std::uint16_t>(SlotField::get(word)),
                       static_cast<std::uint8_t>(OwnerField::get(word))},
                 static_cast<std::uint32_t>(GenerationField::get(word))};
     }
     constexpr std::uint64_t pack() const {
         return PhaseField::put(static_cast<std::uint64_t>(phase)) | AttemptField::put(attempt) |
-               SlotField::put(owner.slot) | OwnerField::put(owner.generation) | GenerationField::put(generation);
+               SlotField::put(owner.slot) | OwnerField::put(owner.generation) |
+               GenerationField::put(generation);
     }
 };
 
@@ -76,7 +78,9 @@ constexpr std::uint64_t state_word(Phase phase, std::uint32_t generation, Owner 
                                    std::uint32_t attempt = 0) {
     return State{phase, static_cast<std::uint16_t>(attempt), owner, generation}.pack();
 }
-constexpr Phase phase_of(std::uint64_t word) { return static_cast<Phase>(State::PhaseField::get(word)); }
+constexpr Phase phase_of(std::uint64_t word) {
+    return static_cast<Phase>(State::PhaseField::get(word));
+}
 constexpr std::uint32_t generation_of(std::uint64_t word) {
     return static_cast<std::uint32_t>(State::GenerationField::get(word));
 }
@@ -88,12 +92,19 @@ using Generation = Field<record_bits, slot_generation_bits>;
 using Tag = Field<record_bits + slot_generation_bits, slot_tag_bits>;
 using Tentative = Field<63, 1>;
 
-constexpr std::uint64_t pack(bool tentative, std::uint32_t tag, std::uint32_t generation, std::uint32_t record) {
+constexpr std::uint64_t pack(bool tentative, std::uint32_t tag, std::uint32_t generation,
+                             std::uint32_t record) {
     return Tentative::put(tentative) | Tag::put(tag) | Generation::put(generation) | Record::put(record);
 }
-constexpr bool is_tentative(std::uint64_t word) { return Tentative::get(word) != 0; }
-constexpr std::uint32_t record(std::uint64_t word) { return static_cast<std::uint32_t>(Record::get(word)); }
-constexpr std::uint32_t tag(std::uint64_t word) { return static_cast<std::uint32_t>(Tag::get(word)); }
+constexpr bool is_tentative(std::uint64_t word) {
+    return Tentative::get(word) != 0;
+}
+constexpr std::uint32_t record(std::uint64_t word) {
+    return static_cast<std::uint32_t>(Record::get(word));
+}
+constexpr std::uint32_t tag(std::uint64_t word) {
+    return static_cast<std::uint32_t>(Tag::get(word));
+}
 /// The slot was made for this generation of the record, as far as its bits can tell.
 constexpr bool same_generation(std::uint64_t word, std::uint32_t generation) {
     return Generation::get(word) == (generation & Generation::mask);
@@ -110,13 +121,17 @@ using Epoch = Field<record_bits + pin_generation_bits, pin_epoch_bits>;
 using Sequence = Field<record_bits + pin_generation_bits + pin_epoch_bits, pin_sequence_bits>;
 using Kind = Field<62, pin_kind_bits>;
 
-constexpr std::uint64_t pack(PinKind kind, std::uint32_t sequence, std::uint32_t epoch, std::uint32_t generation,
-                             std::uint32_t record) {
+constexpr std::uint64_t pack(PinKind kind, std::uint32_t sequence, std::uint32_t epoch,
+                             std::uint32_t generation, std::uint32_t record) {
     return Kind::put(static_cast<std::uint64_t>(kind)) | Sequence::put(sequence) | Epoch::put(epoch) |
            Generation::put(generation) | Record::put(record);
 }
-constexpr PinKind kind(std::uint64_t word) { return static_cast<PinKind>(Kind::get(word)); }
-constexpr std::uint32_t record(std::uint64_t word) { return static_cast<std::uint32_t>(Record::get(word)); }
+constexpr PinKind kind(std::uint64_t word) {
+    return static_cast<PinKind>(Kind::get(word));
+}
+constexpr std::uint32_t record(std::uint64_t word) {
+    return static_cast<std::uint32_t>(Record::get(word));
+}
 constexpr bool same_generation(std::uint64_t word, std::uint32_t generation) {
     return Generation::get(word) == (generation & Generation::mask);
 }
@@ -153,7 +168,9 @@ using Valid = Field<63, 1>;
 constexpr std::uint64_t pack(std::uint32_t slot, std::uint32_t generation) {
     return Valid::put(1) | Slot::put(slot) | Generation::put(generation);
 }
-constexpr std::uint32_t slot(std::uint64_t word) { return static_cast<std::uint32_t>(Slot::get(word)); }
+constexpr std::uint32_t slot(std::uint64_t word) {
+    return static_cast<std::uint32_t>(Slot::get(word));
+}
 constexpr std::uint32_t generation(std::uint64_t word) {
     return static_cast<std::uint32_t>(Generation::get(word));
 }
@@ -170,7 +187,9 @@ constexpr std::uint64_t pack(Owner owner, std::uint64_t parent) {
     return Valid::put(1) | OwnerSlot::put(owner.slot) | OwnerGeneration::put(owner.generation) |
            Parent::put(parent);
 }
-constexpr bool in_progress(std::uint64_t word) { return Valid::get(word) != 0; }
+constexpr bool in_progress(std::uint64_t word) {
+    return Valid::get(word) != 0;
+}
 constexpr Owner owner(std::uint64_t word) {
     return {static_cast<std::uint16_t>(OwnerSlot::get(word)),
             static_cast<std::uint8_t>(OwnerGeneration::get(word))};
@@ -178,7 +197,14 @@ constexpr Owner owner(std::uint64_t word) {
 }  // namespace overflow_claim
 
 /// Phases of a region (an entry stands for its first unit; further units of a run are `part`).
-enum class RegionPhase : std::uint8_t { free = 0, formatting = 1, held = 2, draining = 3, sealing = 4, part = 5 };
+enum class RegionPhase : std::uint8_t {
+    free = 0,
+    formatting = 1,
+    held = 2,
+    draining = 3,
+    sealing = 4,
+    part = 5
+};
 const char* name_of(RegionPhase phase);
 
 /// State word of a region: phase 4, owner of a format or seal in progress 16, epoch 32.
@@ -215,7 +241,9 @@ constexpr std::uint64_t pack(std::uint32_t region, std::uint32_t epoch, Owner ow
     return Valid::put(1) | Region::put(region) | Epoch::put(epoch) | OwnerGeneration::put(owner.generation) |
            OwnerSlot::put(owner.slot);
 }
-constexpr std::uint32_t region(std::uint64_t word) { return static_cast<std::uint32_t>(Region::get(word)); }
+constexpr std::uint32_t region(std::uint64_t word) {
+    return static_cast<std::uint32_t>(Region::get(word));
+}
 constexpr Owner owner(std::uint64_t word) {
     return {static_cast<std::uint16_t>(OwnerSlot::get(word)),
             static_cast<std::uint8_t>(OwnerGeneration::get(word))};
@@ -239,7 +267,9 @@ using Generation = Field<32, 32>;
 constexpr std::uint64_t pack(ClientPhase phase, std::uint32_t generation) {
     return PhaseField::put(static_cast<std::uint64_t>(phase)) | Generation::put(generation);
 }
-constexpr ClientPhase phase(std::uint64_t word) { return static_cast<ClientPhase>(PhaseField::get(word)); }
+constexpr ClientPhase phase(std::uint64_t word) {
+    return static_cast<ClientPhase>(PhaseField::get(word));
+}
 constexpr std::uint32_t generation(std::uint64_t word) {
     return static_cast<std::uint32_t>(Generation::get(word));
 }

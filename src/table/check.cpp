@@ -12,7 +12,9 @@
 namespace maru::table {
 namespace {
 
-std::string at(const char* what, std::uint64_t number) { return std::string(what) + " " + std::to_string(number); }
+std::string at(const char* what, std::uint64_t number) {
+    return std::string(what) + " " + std::to_string(number);
+}
 
 class Look {
   public:
@@ -31,7 +33,8 @@ class Look {
     }
 
   private:
-    void find(const char* what, std::string where, std::uint64_t a = 0, std::uint64_t b = 0, std::uint64_t c = 0) {
+    void find(const char* what, std::string where, std::uint64_t a = 0, std::uint64_t b = 0,
+              std::uint64_t c = 0) {
         ++report_.findings_total;
         if (report_.findings.size() < findings_max)
             report_.findings.push_back({what, std::move(where), {a, b, c, 0}});
@@ -81,7 +84,8 @@ class Look {
                 find("pages of a region do not fit into it", at("region", r), word, view->page_count, page);
             for (std::uint32_t i = 0; i < view->page_count; ++i) {
                 auto& mark = region_of_[view->first_record + i];
-                if (mark != 0) find("record belongs to two regions", at("record", view->first_record + i), r, mark - 1);
+                if (mark != 0)
+                    find("record belongs to two regions", at("record", view->first_record + i), r, mark - 1);
                 mark = r + 1;
             }
         }
@@ -89,8 +93,9 @@ class Look {
 
     void part(std::uint32_t number, std::uint64_t word) {
         const std::uint32_t head = control_.region(number).head.load(shm::relaxed);
-        const auto phase = head < number ? RegionState::unpack(control_.region(head).state.load(shm::acquire)).phase
-                                         : RegionPhase::free;
+        const auto phase = head < number
+                               ? RegionState::unpack(control_.region(head).state.load(shm::acquire)).phase
+                               : RegionPhase::free;
         const bool named = phase != RegionPhase::free && phase != RegionPhase::part &&
                            (phase == RegionPhase::formatting ||
                             control_.region(head).unit_count.load(shm::relaxed) > number - head);
@@ -137,7 +142,8 @@ class Look {
             return;
         }
         if (state.phase == Phase::sealed) return;  // may be opened by anybody
-        const std::uint32_t region = record.region.load(shm::relaxed), index = record.page_index.load(shm::relaxed);
+        const std::uint32_t region = record.region.load(shm::relaxed),
+                            index = record.page_index.load(shm::relaxed);
         if (region != region_of_[n] - 1 ||
             control_.region(region).first_record.load(shm::relaxed) + index != n)
             find("record names another page than its region does", at("record", n), word, region, index);
@@ -148,7 +154,8 @@ class Look {
             find("page lies outside every pool", at("record", n), word, region, index);
         if (is_live(state.phase) && state.phase != Phase::publishing) {
             const std::uint64_t length = record.length.load(shm::relaxed);
-            if (length > location.page_bytes()) find("value is longer than its page", at("record", n), word, length);
+            if (length > location.page_bytes())
+                find("value is longer than its page", at("record", n), word, length);
             const std::uint16_t key = record.key_length.load(shm::relaxed);
             if (key == 0 || key > key_length_max)
                 find("key of an impossible length", at("record", n), word, key);
@@ -199,7 +206,8 @@ class Look {
         }
         if (slots_of_[n]++ != 0) find("two slots name one record", where, word, state_word);
         const std::uint64_t hash = record.hash_low.load(shm::relaxed);
-        if (slot::tag(word) != Control::tag_of(hash)) find("slot has another tag than its key", where, word, hash);
+        if (slot::tag(word) != Control::tag_of(hash))
+            find("slot has another tag than its key", where, word, hash);
         if (!reachable(hash, b)) find("slot lies in a chain that its key does not reach", where, word, hash);
     }
 
@@ -217,7 +225,9 @@ class Look {
     /// Every object has its slot, and no key stands twice.
     void objects() {
         struct Hash {
-            std::size_t operator()(const std::pair<std::uint64_t, std::uint64_t>& key) const { return key.first; }
+            std::size_t operator()(const std::pair<std::uint64_t, std::uint64_t>& key) const {
+                return key.first;
+            }
         };
         std::unordered_map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t, Hash> seen;
         for (std::uint32_t n = records_per_granule; n < control_.record_count(); ++n) {
@@ -251,7 +261,8 @@ class Look {
             const std::uint64_t claim = control_.overflow_claim(n).load(shm::acquire);
             if (overflow_claim::in_progress(claim)) {
                 if (!owner_known(overflow_claim::owner(claim)))
-                    find("overflow bucket claimed by a client that does not exist", at("overflow bucket", n), claim);
+                    find("overflow bucket claimed by a client that does not exist", at("overflow bucket", n),
+                         claim);
             } else if ((claim == overflow_claim::linked) != linked[n]) {
                 find("overflow bucket and its claim disagree", at("overflow bucket", n), claim, linked[n]);
             }
@@ -284,14 +295,16 @@ class Look {
             const std::uint64_t claim = control_.granule_claim(g).load(shm::acquire);
             if (claim == 0) {
                 if (region_of_[g * records_per_granule] != 0)
-                    find("records of a region without a claim", at("granule", g), region_of_[g * records_per_granule]);
+                    find("records of a region without a claim", at("granule", g),
+                         region_of_[g * records_per_granule]);
                 continue;
             }
             const std::uint32_t region = granule_claim::region(claim);
             const bool exists = region < control_.region_count();
             const std::uint64_t word = exists ? control_.region(region).state.load(shm::acquire) : 0;
             const auto phase = RegionState::unpack(word).phase;
-            if (phase == RegionPhase::formatting || phase == RegionPhase::draining || phase == RegionPhase::sealing)
+            if (phase == RegionPhase::formatting || phase == RegionPhase::draining ||
+                phase == RegionPhase::sealing)
                 continue;
             const std::uint32_t first =
                 exists ? control_.region(region).first_record.load(shm::relaxed) / records_per_granule : 0;
@@ -309,7 +322,9 @@ class Look {
 
 }  // namespace
 
-CheckReport look(const Control& control) { return Look(control).run(); }
+CheckReport look(const Control& control) {
+    return Look(control).run();
+}
 
 CheckReport check(const Control& control, int pause_ms) {
     CheckReport report = look(control);

@@ -10,9 +10,9 @@
 namespace maru::table {
 
 struct Finding {
-    std::string what;                  // "slot names no live record", ...
-    std::string where;                 // "bucket 17 slot 3"
-    std::uint64_t words[4] = {};       // what was read: a finding counts only if it is read again
+    std::string what;             // "slot names no live record", ...
+    std::string where;            // "bucket 17 slot 3"
+    std::uint64_t words[4] = {};  // what was read: a finding counts only if it is read again
     friend bool operator==(const Finding&, const Finding&) = default;
 };
 
@@ -28,9 +28,9 @@ inline constexpr std::size_t findings_max = 200;
 CheckReport look(const Control& control);
 
 /// Two looks, `pause_ms` apart: only what both saw with the same words and generations is a finding.
-/// Proves: each page is in exactly one state and belongs to one region; each final slot names a live record and
-/// the other way round; no key twice; no pin or reservation of a client that does not exist; no region or claim
-/// of nobody; every number inside its table.
+/// Proves: each page is in exactly one state and belongs to one region; each final slot names a live record
+/// and the other way round; no key twice; no pin or reservation of a client that does not exist; no region or
+/// claim of nobody; every number inside its table.
 CheckReport check(const Control& control, int pause_ms = 100);
 
 }  // namespace maru::table

@@ -37,13 +37,15 @@ Result<Identity> open_client(const Control& control, const ClientFacts& facts) {
         // Generation 0 would make a free slot's first owner look like nobody's.
         std::uint32_t generation = client_state::generation(state);
         if (generation == 0) generation = 1;
-        if (!entry.state.compare_exchange(state, client_state::pack(ClientPhase::connecting, generation))) continue;
+        if (!entry.state.compare_exchange(state, client_state::pack(ClientPhase::connecting, generation)))
+            continue;
         fill(entry, facts, control.super().tick.load(shm::relaxed));
         return Identity{slot, generation};
     }
-    return Error{Code::full, "all " + std::to_string(control.client_count() - 1) +
-                                 " client slots are in use: raise control.max_clients and format the domain anew, "
-                                 "or disconnect a client"};
+    return Error{Code::full,
+                 "all " + std::to_string(control.client_count() - 1) +
+                     " client slots are in use: raise control.max_clients and format the domain anew, "
+                     "or disconnect a client"};
 }
 
 bool activate_client(const Control& control, Identity identity) {
@@ -56,7 +58,8 @@ bool quarantine_client(const Control& control, Identity identity) {
 
 bool declare_dead(const Control& control, Identity identity) {
     for (int round = 0; round < retire_rounds_max; ++round) {  // a client may activate itself meanwhile
-        for (const ClientPhase from : {ClientPhase::active, ClientPhase::quarantined, ClientPhase::connecting})
+        for (const ClientPhase from :
+             {ClientPhase::active, ClientPhase::quarantined, ClientPhase::connecting})
             if (move(control, identity, from, ClientPhase::dead)) return true;
         if (identity.slot == 0 || identity.slot >= control.client_count()) return false;
         const std::uint64_t state = control.client(identity.slot).state.load(shm::acquire);
@@ -91,7 +94,8 @@ std::optional<ClientView> read_client(const Control& control, std::uint32_t slot
 
 namespace {
 void add(Counts& sum, const CounterLine& line) {
-    for (int c = 0; c < counter_count; ++c) sum.of[c] += line.counts[c].load(shm::relaxed);
+    for (int c = 0; c < counter_count; ++c)
+        sum.of[c] += line.counts[c].load(shm::relaxed);
 }
 }  // namespace
 
@@ -108,8 +112,10 @@ Counts count_client(const Control& control, Identity identity) {
 Counts count_all(const Control& control) {
     Counts sum;
     add(sum, control.client_stats(0));  // of all clients that have left
-    for (std::uint32_t slot = 1; slot < control.client_count(); ++slot) add(sum, control.client_stats(slot));
-    for (std::uint32_t c = 0; c < control.chunk_count(); ++c) add(sum, control.chunk(c).counters);
+    for (std::uint32_t slot = 1; slot < control.client_count(); ++slot)
+        add(sum, control.client_stats(slot));
+    for (std::uint32_t c = 0; c < control.chunk_count(); ++c)
+        add(sum, control.chunk(c).counters);
     return sum;
 }
 

@@ -18,7 +18,8 @@ constexpr std::uint64_t immutable_words = offsetof(Superblock, checksum) / 8;
 std::uint64_t immutable_checksum(std::span<std::byte> memory) {
     const auto* words = shm::table_at<Word64>(memory, 0, immutable_words);
     std::uint64_t copy[immutable_words];
-    for (std::uint64_t i = 0; i < immutable_words; ++i) copy[i] = words[i].load(shm::relaxed);
+    for (std::uint64_t i = 0; i < immutable_words; ++i)
+        copy[i] = words[i].load(shm::relaxed);
     copy[0] = superblock_magic;  // written last: not yet there while a format computes this
     return XXH3_64bits(copy, sizeof copy);
 }
@@ -42,7 +43,8 @@ Uuid load_uuid(const Word64 (&words)[2]) {
 
 void clear(std::span<std::byte> memory, std::uint64_t bytes) {
     auto* words = shm::table_at<Word64>(memory, 0, bytes / 8);
-    for (std::uint64_t i = 0; i < bytes / 8; ++i) words[i].store(0, shm::relaxed);
+    for (std::uint64_t i = 0; i < bytes / 8; ++i)
+        words[i].store(0, shm::relaxed);
 }
 
 void write_superblock(Superblock& super, const FormatPlan& plan, const ControlPlan& layout) {
@@ -100,7 +102,9 @@ void write_pools(std::span<std::byte> memory, const FormatPlan& plan, const Cont
     }
 }
 
-Error damaged(std::string what) { return Error{Code::damaged, "control region: " + std::move(what)}; }
+Error damaged(std::string what) {
+    return Error{Code::damaged, "control region: " + std::move(what)};
+}
 
 std::string hex(std::uint64_t value) {
     char text[24];
@@ -150,14 +154,14 @@ Result<Control> Control::attach(std::span<std::byte> memory) {
         return Error{Code::version, "control region: layout version " + std::to_string(version) +
                                         ", this build knows version " + std::to_string(layout_version)};
     const std::uint64_t sum = immutable_checksum(memory), stored = super->checksum.load(shm::relaxed);
-    if (sum != stored)
-        return damaged("superblock checksum is " + hex(stored) + ", computed " + hex(sum));
+    if (sum != stored) return damaged("superblock checksum is " + hex(stored) + ", computed " + hex(sum));
     const std::uint64_t bytes = super->control_bytes.load(shm::relaxed);
-    if (bytes > memory.size())
+    if (bytes < sizeof(Superblock) || bytes > memory.size())
         return damaged("it is " + format_size(bytes) + " long, but only " + format_size(memory.size()) +
                        " are mapped");
     Control control;
-    if (!control.bind(memory.first(bytes))) return damaged("a table lies outside of it or has an impossible size");
+    if (!control.bind(memory.first(bytes)))
+        return damaged("a table lies outside of it or has an impossible size");
     return control;
 }
 
@@ -204,14 +208,17 @@ bool Control::bind(std::span<std::byte> memory) {
            bind_table(clients_, super.clients_at, client_count_) &&
            bind_table(client_stats_, super.client_stats_at, client_count_) &&
            bind_table(regions_, super.regions_at, region_count_) &&
-           bind_table(pools_, super.pools_at, pool_count_) && bind_table(hosts_, super.hosts_at, host_count_) &&
+           bind_table(pools_, super.pools_at, pool_count_) &&
+           bind_table(hosts_, super.hosts_at, host_count_) &&
            bind_table(namespaces_, super.namespaces_at, namespace_count_) &&
            bind_table(overflow_claims_, super.overflow_claims_at, overflow_count_) &&
            bind_table(granule_claims_, super.granule_claims_at, granule_count_) &&
            bind_table(hints_, super.hints_at, granule_count_);
 }
 
-Uuid Control::domain() const { return load_uuid(super_->domain_uuid); }
+Uuid Control::domain() const {
+    return load_uuid(super_->domain_uuid);
+}
 
 Key Control::key(std::uint32_t name_space, std::string_view bytes) const {
     const auto& entry = namespaces_[name_space];
@@ -250,14 +257,6 @@ bool Control::place(const PageLocation& location, std::uint32_t* pool, std::uint
     std::uint64_t limit = 0;
     if (__builtin_add_overflow(range.data_offset, range.unit_count * region_unit_, &limit)) return false;
     return end <= limit;
-}
-
-bool Control::locate(const PageRecord& record, PageLocation* out) const {
-    // Relaxed: the caller's pin keeps these words from changing.
-    out->region = record.region.load(shm::relaxed);
-    out->page_index = record.page_index.load(shm::relaxed);
-    out->page_4k = record.page_4k.load(shm::relaxed);
-    return out->region < region_count_ && out->page_4k != 0;
 }
 
 }  // namespace maru::table

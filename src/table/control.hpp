@@ -87,7 +87,9 @@ class Control {
 
     Superblock& super() const { return *super_; }
     PageRecord& record(std::uint32_t number) const { return records_[number]; }
-    Bucket& bucket(std::uint64_t number) const { return index_[number]; }  // overflow buckets follow the home ones
+    Bucket& bucket(std::uint64_t number) const {
+        return index_[number];
+    }  // overflow buckets follow the home ones
     PinChunk& chunk(std::uint32_t number) const { return chunks_[number]; }
     ClientEntry& client(std::uint32_t slot) const { return clients_[slot]; }
     CounterLine& client_stats(std::uint32_t slot) const { return client_stats_[slot]; }
@@ -156,11 +158,21 @@ class Control {
     Word64* granule_claims_ = nullptr;
     Word64* hints_ = nullptr;
 
-    std::uint32_t record_count_ = 0, granule_count_ = 0, bucket_count_ = 0, overflow_count_ = 0, chunk_count_ = 0;
-    std::uint32_t client_count_ = 0, region_count_ = 0, pool_count_ = 0, host_count_ = 0, namespace_count_ = 0;
+    std::uint32_t record_count_ = 0, granule_count_ = 0, bucket_count_ = 0, overflow_count_ = 0,
+                  chunk_count_ = 0;
+    std::uint32_t client_count_ = 0, region_count_ = 0, pool_count_ = 0, host_count_ = 0,
+                  namespace_count_ = 0;
     std::uint64_t region_unit_ = 0, control_bytes_ = 0, hash_seed_ = 0;
     Coherence coherence_ = Coherence::local;
     ChecksumMode checksum_mode_ = ChecksumMode::off;
 };
+
+inline bool Control::locate(const PageRecord& record, PageLocation* out) const {
+    // Relaxed: the caller's pin keeps these words from changing.
+    out->region = record.region.load(shm::relaxed);
+    out->page_index = record.page_index.load(shm::relaxed);
+    out->page_4k = record.page_4k.load(shm::relaxed);
+    return out->region < region_count_ && out->page_4k != 0;
+}
 
 }  // namespace maru::table

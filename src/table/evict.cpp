@@ -1,7 +1,7 @@
 // Eviction: CLOCK (Corbato 1968) over page records, one hand for the domain that moves granule by granule.
 //
-// Victims are decided in batches with one look at the pins. The first page goes straight to the evictor, the others
-// become FREE for its next stores.
+// Victims are decided in batches with one look at the pins. The first page goes straight to the evictor, the
+// others become FREE for its next stores.
 #include <algorithm>
 
 #include "base/fault_point.hpp"
@@ -13,11 +13,12 @@ namespace maru::table {
 struct Worker::Pass {
     PageClass which;
     bool any_class = false;
-    bool help = false;        // second round: undecided retirements of others are decided, not waited for
-    bool visited_too = false; // no second chance (a region is being emptied)
-    std::size_t wanted = 0;   // evictions that end the pass
-    Page* page = nullptr;     // where the first page goes; nullptr: all become FREE
-    PinSlot slot;             // announces what is taken for `page`
+    bool help = false;         // second round: undecided retirements of others are decided, not waited for
+    bool visited_too = false;  // no second chance (a region is being emptied)
+    bool spare = false;        // nothing is evicted: the domain's policy is none
+    std::size_t wanted = 0;    // evictions that end the pass
+    Page* page = nullptr;      // where the first page goes; nullptr: all become FREE
+    PinSlot slot;              // announces what is taken for `page`
     bool got_page = false;
     std::size_t evicted = 0;
     std::size_t batch_limit = 1;  // small regions are not emptied for one page
@@ -31,7 +32,8 @@ bool Worker::begin_retire(Pass& pass, std::uint32_t number, std::uint64_t state)
     const State seen = State::unpack(state);
     pins_.announce_own(victim.slot, number, seen.generation);
     victim.record = number;
-    victim.state = state_word(Phase::retiring_evict, seen.generation, pins_.identity().owner(), seen.attempt + 1u);
+    victim.state =
+        state_word(Phase::retiring_evict, seen.generation, pins_.identity().owner(), seen.attempt + 1u);
     if (!control_.record(number).state.compare_exchange(state, victim.state)) {
         pins_.clear(victim.slot);
         return false;
@@ -41,7 +43,8 @@ bool Worker::begin_retire(Pass& pass, std::uint32_t number, std::uint64_t state)
     return true;
 }
 
-/// One scan for the whole batch; it serves for freeing too, since a reader that comes after it can only rescue.
+/// One scan for the whole batch; it serves for freeing too, since a reader that comes after it can only
+/// rescue.
 void Worker::decide(Pass& pass) {
     ScanTarget targets[evict_batch];
     for (std::size_t i = 0; i < pass.batched; ++i)
@@ -86,12 +89,15 @@ void Worker::visit(Pass& pass, std::uint32_t number) {
                 reclaim(number, state, false);
             break;
         case Phase::published:
+            if (pass.spare) break;
             if (!pass.visited_too && record.visited.load(shm::relaxed) != 0)
                 record.visited.store(0, shm::relaxed);  // second chance
             else
                 begin_retire(pass, number, state);
             break;
-        case Phase::publishing: help_publishing(number, state); break;
+        case Phase::publishing:
+            help_publishing(number, state);
+            break;
         case Phase::retiring_evict:
         case Phase::retiring_delete:
             if (pass.help && State::unpack(state).owner != pins_.identity().owner()) {
@@ -104,13 +110,15 @@ void Worker::visit(Pass& pass, std::uint32_t number) {
         case Phase::sealed: {  // left so in a region that is in use: anybody may open it
             const std::uint32_t region = record.region.load(shm::relaxed);
             if (region < control_.region_count() &&
-                RegionState::unpack(control_.region(region).state.load(shm::acquire)).phase == RegionPhase::held &&
+                RegionState::unpack(control_.region(region).state.load(shm::acquire)).phase ==
+                    RegionPhase::held &&
                 record.state.compare_exchange(state, state_word(Phase::free, generation_of(state) + 1)))
                 set_hint(control_, number);
             break;
         }
         case Phase::reserved:
-        case Phase::bad: break;
+        case Phase::bad:
+            break;
     }
 }
 
@@ -151,10 +159,12 @@ Code Worker::evict_to_reuse(PageClass wanted, Page* page) {
     Pass pass;
     pass.which = wanted;
     pass.page = page;
+    pass.spare =
+        control_.super().eviction.load(shm::relaxed) == static_cast<std::uint64_t>(EvictionPolicy::none);
     if (!pins_.take(&pass.slot)) return Code::contended;
     const std::uint32_t count = control_.granule_count();
-    // Two laps for the second chance; then two that also decide what stopped retirers left. Each lap ends with a
-    // decision, so that what was read since the last one keeps its second chance.
+    // Two laps for the second chance; then two that also decide what stopped retirers left. Each lap ends
+    // with a decision, so that what was read since the last one keeps its second chance.
     for (int lap = 0; lap < 4 && !pass.got_page; ++lap) {
         pass.help = lap >= 2;
         run(pass, count);

@@ -6,7 +6,8 @@ namespace maru::table {
 KeyPinExpiry::KeyPinExpiry(const Control& control)
     : control_(control), seen_(std::size_t{control.chunk_count()} * pins_per_chunk) {}
 
-std::uint64_t KeyPinExpiry::pass(std::uint64_t now_s, std::uint64_t ttl_s, std::vector<std::uint64_t>* expired_of) {
+std::uint64_t KeyPinExpiry::pass(std::uint64_t now_s, std::uint64_t ttl_s,
+                                 std::vector<std::uint64_t>* expired_of) {
     if (ttl_s == 0) return 0;
     std::uint64_t expired = 0;
     const std::uint64_t mark = control_.super().pin_high_water.load(shm::relaxed);

@@ -25,11 +25,13 @@ Walk walk_slots(const Control& control, std::uint64_t hash_low, std::memory_orde
     return Walk::damaged;
 }
 
-/// The record holds this key: hash, namespace, length and the inline bytes. Relaxed word reads that may race with
-/// a writer: what was read counts only if the record's generation is the same afterwards (acquire fence between).
+/// The record holds this key: hash, namespace, length and the inline bytes. Relaxed word reads that may race
+/// with a writer: what was read counts only if the record's generation is the same afterwards (acquire fence
+/// between).
 bool same_key(const PageRecord& record, const Key& key);
 
-/// Eight bytes of the first `size` bytes of a key, from `at` on, zero-padded: what a record holds in one word.
+/// Eight bytes of the first `size` bytes of a key, from `at` on, zero-padded: what a record holds in one
+/// word.
 inline std::uint64_t key_word(const char* bytes, std::size_t size, std::size_t at) {
     std::uint64_t word = 0;
     if (at + 8 <= size) {
@@ -48,8 +50,8 @@ bool has_final_slot(const Control& control, std::uint32_t record, std::uint32_t 
 /// Empties every slot that names this generation of the record (only the tentative ones, if asked).
 void clear_slots(const Control& control, std::uint32_t record, std::uint32_t generation, bool tentative_only);
 
-/// Calls visit(slot, slot word, record, record number, state) for each final slot whose record is live and holds
-/// the key, until it returns true. The state was read before the key; the caller re-checks it.
+/// Calls visit(slot, slot word, record, record number, state) for each final slot whose record is live and
+/// holds the key, until it returns true. The state was read before the key; the caller re-checks it.
 template <class Visit>
 Walk walk_key(const Control& control, const Key& key, Visit&& visit) {
     constexpr std::uint64_t compared = slot::Tentative::put(1) | slot::Tag::put(slot::Tag::mask);

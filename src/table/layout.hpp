@@ -1,7 +1,8 @@
 // The control region as it lies in memory (control region layout, version 1).
 //
-// No pointers, no process-private types, little-endian fixed-width words, tables on 64-byte boundaries. A zero
-// word means empty everywhere. Fields are Words, so that nothing here can be read or written past shm/word.hpp.
+// No pointers, no process-private types, little-endian fixed-width words, tables on 64-byte boundaries. A
+// zero word means empty everywhere. Fields are Words, so that nothing here can be read or written past
+// shm/word.hpp.
 #pragma once
 
 #include <cstddef>
@@ -15,16 +16,18 @@
 
 namespace maru::table {
 
+using shm::Word16;
 using shm::Word32;
 using shm::Word64;
 using shm::Word8;
-using shm::Word16;
 
 inline constexpr std::uint64_t superblock_magic = 0x4c52544355524d01;  // "\1MRUCTRL"
 
 /// How far hosts may share this domain; declared when it is formatted.
 enum class Coherence : std::uint32_t { local = 0, hardware = 1, software = 2 };
 enum class ChecksumMode : std::uint32_t { off = 0, publish = 1, verify = 2 };
+/// `none`: a store on a full pool is refused.
+enum class EvictionPolicy : std::uint32_t { clock = 0, none = 1 };
 
 /// Text inside shared memory: words of eight bytes, zero-padded.
 template <std::size_t Bytes>
@@ -67,8 +70,8 @@ struct alignas(64) Superblock {
     Word64 region_unit;  // bytes
     Word64 min_page;     // bytes
     Word32 checksum_mode;
-    Word32 records;           // page records, number 0 included
-    Word32 index_buckets;     // power of two
+    Word32 records;        // page records, number 0 included
+    Word32 index_buckets;  // power of two
     Word32 overflow_buckets;
     Word32 clients;
     Word32 hosts;
@@ -81,12 +84,13 @@ struct alignas(64) Superblock {
     Word64 reserved[102];
     Word64 checksum;  // XXH3-64 of all bytes before it
     // -- changes a few times a second at most; read by everybody
-    alignas(64) Word64 epoch;    // starts at 1
-    Word64 bound;                // no lease older than this epoch is held (pins.hpp)
-    Word64 tick;                 // seconds, counted by the daemons
-    Word64 pin_high_water;       // no chunk at or above this number was ever used
-    Word64 daemon;               // holder word of the daemon that owns the control region
-    Word64 daemon_generation;    // how many daemons have served this domain
+    alignas(64) Word64 epoch;  // starts at 1
+    Word64 bound;              // no lease older than this epoch is held (pins.hpp)
+    Word64 tick;               // seconds, counted by the daemons
+    Word64 pin_high_water;     // no chunk at or above this number was ever used
+    Word64 daemon;             // holder word of the daemon that owns the control region
+    Word64 daemon_generation;  // how many daemons have served this domain
+    Word64 eviction;           // EvictionPolicy, as the daemon's config says
     // -- moved by evictors
     alignas(64) Word64 evict_hand;  // counts granules, modulo their number
     alignas(64) Word64 reserved_tail[8 * 46];
@@ -99,8 +103,8 @@ enum class PoolState : std::uint32_t { none = 0, active = 1, draining = 2, remov
 
 struct alignas(64) PoolEntry {
     Word64 uuid[2];
-    Word32 kind;   // pool::Kind
-    Word32 state;  // PoolState
+    Word32 kind;         // pool::Kind
+    Word32 state;        // PoolState
     Word64 bytes;        // whole size of the memory source
     Word64 data_offset;  // where its first unit begins; behind the control region in the control pool
     Word32 first_unit;   // global number of its first unit

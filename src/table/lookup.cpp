@@ -1,4 +1,6 @@
 // Finding a key and holding on to what was found.
+#include <cstring>
+
 #include "base/fault_point.hpp"
 #include "table/index.hpp"
 #include "table/worker.hpp"
@@ -13,10 +15,15 @@ bool same_key(const PageRecord& record, const Key& key) {
     const std::size_t inline_bytes = key.bytes.size() < key_inline_max ? key.bytes.size() : key_inline_max;
     const char* bytes = key.bytes.data();
     std::uint64_t difference = 0;
-    std::size_t at = 0;
-    for (; at + 8 <= inline_bytes; at += 8)
-        difference |= record.key[at / 8].load(shm::relaxed) ^ key_word(bytes, inline_bytes, at);
-    if (at < inline_bytes) difference |= record.key[at / 8].load(shm::relaxed) ^ key_word(bytes, inline_bytes, at);
+    const std::size_t whole = inline_bytes / 8;
+#pragma GCC unroll 4
+    for (std::size_t w = 0; w < whole; ++w) {
+        std::uint64_t word;
+        std::memcpy(&word, bytes + 8 * w, 8);
+        difference |= record.key[w].load(shm::relaxed) ^ word;
+    }
+    if (inline_bytes % 8 != 0)
+        difference |= record.key[whole].load(shm::relaxed) ^ key_word(bytes, inline_bytes, 8 * whole);
     return difference == 0;
 }
 
@@ -29,7 +36,8 @@ bool has_final_slot(const Control& control, std::uint32_t record, std::uint32_t 
            }) == Walk::stopped;
 }
 
-void clear_slots(const Control& control, std::uint32_t record, std::uint32_t generation, bool tentative_only) {
+void clear_slots(const Control& control, std::uint32_t record, std::uint32_t generation,
+                 bool tentative_only) {
     const std::uint64_t hash = control.record(record).hash_low.load(shm::relaxed);
     walk_slots(control, hash, shm::acquire, [&](Word64& place) {
         const std::uint64_t word = place.load(shm::relaxed);
@@ -41,7 +49,9 @@ void clear_slots(const Control& control, std::uint32_t record, std::uint32_t gen
 }
 
 Worker::Worker(const Control& control, Identity identity)
-    : control_(control), pins_(control, identity), random_state_(static_cast<std::uint32_t>(random_bits()) | 1) {}
+    : control_(control),
+      pins_(control, identity),
+      random_state_(static_cast<std::uint32_t>(random_bits()) | 1) {}
 
 std::uint32_t Worker::random() {  // xorshift (Marsaglia 2003)
     random_state_ ^= random_state_ << 13;
@@ -63,19 +73,23 @@ bool Worker::settle_lease(PageRecord& record, std::uint32_t generation, const Wo
         const std::uint64_t word = record.state.load(shm::seq_cst);  // pairs with the retirer's RETIRING
         if (generation_of(word) != generation) return false;
         switch (phase_of(word)) {
-            case Phase::published: return true;
-            case Phase::publishing: return slot.load(shm::acquire) == slot_word;
-            case Phase::retiring_delete: return true;  // the reclaimer scans after its commit and finds the lease
+            case Phase::published:
+                return true;
+            case Phase::publishing:
+                return slot.load(shm::acquire) == slot_word;
+            case Phase::retiring_delete:
+                return true;  // the reclaimer scans after its commit and finds the lease
             case Phase::retiring_evict: {
                 const State seen = State::unpack(word);
-                if (record.state.compare_exchange(word,
-                                                  state_word(Phase::published, generation, {}, seen.attempt))) {
+                if (record.state.compare_exchange(
+                        word, state_word(Phase::published, generation, {}, seen.attempt))) {
                     pins_.count(Counter::rescues);
                     return true;
                 }
                 break;  // it moved: look again
             }
-            default: return false;
+            default:
+                return false;
         }
     }
     return false;
@@ -88,15 +102,18 @@ bool Worker::settle_key_pin(PageRecord& record, std::uint32_t generation, const 
         if (generation_of(word) != generation) return false;
         const State seen = State::unpack(word);
         switch (seen.phase) {
-            case Phase::published: return true;
-            case Phase::publishing: return slot.load(shm::acquire) == slot_word;
+            case Phase::published:
+                return true;
+            case Phase::publishing:
+                return slot.load(shm::acquire) == slot_word;
             case Phase::retiring_evict:
             case Phase::retiring_delete:  // an undecided delete is called off; the deleter answers "pinned"
                 if (record.state.compare_exchange(word,
                                                   state_word(Phase::published, generation, {}, seen.attempt)))
                     return true;
                 break;
-            default: return false;
+            default:
+                return false;
         }
     }
     return false;
@@ -112,21 +129,23 @@ Code Worker::fill_view(std::uint32_t number, std::uint32_t generation, PinSlot s
     if (!control_.locate(record, &view->location) || view->length > view->location.page_bytes())
         return Code::damaged;
     view->token = pins_.token(slot, generation);
-    if (record.visited.load(shm::relaxed) == 0) record.visited.store(1, shm::relaxed);  // a hint for the clock
+    if (record.visited.load(shm::relaxed) == 0)
+        record.visited.store(1, shm::relaxed);  // a hint for the clock
     return Code::ok;
 }
 
 Code Worker::retrieve_with(const Key& key, PinSlot slot, View* view) {
     pins_.count(Counter::lookups);
     Code outcome = Code::miss;
-    const Walk walk = walk_key(control_, key, [&](Word64& place, std::uint64_t word, PageRecord& record,
-                                                  std::uint32_t number, std::uint64_t state) {
-        pins_.announce_lease(slot, record, number, generation_of(state));
-        fault_point("pin.after_lease");
-        if (!settle_lease(record, generation_of(state), place, word)) return false;
-        outcome = fill_view(number, generation_of(state), slot, view);
-        return true;
-    });
+    const Walk walk = walk_key(control_, key,
+                               [&](Word64& place, std::uint64_t word, PageRecord& record,
+                                   std::uint32_t number, std::uint64_t state) {
+                                   pins_.announce_lease(slot, record, number, generation_of(state));
+                                   fault_point("pin.after_lease");
+                                   if (!settle_lease(record, generation_of(state), place, word)) return false;
+                                   outcome = fill_view(number, generation_of(state), slot, view);
+                                   return true;
+                               });
     if (outcome == Code::ok) {
         pins_.count(Counter::hits);
         return outcome;
@@ -154,31 +173,36 @@ Code Worker::release(std::uint64_t token) {
 }
 
 bool Worker::exists(const Key& key) {
-    return walk_key(control_, key, [&](Word64& place, std::uint64_t word, PageRecord& record, std::uint32_t,
-                                       std::uint64_t state) {
-               const std::uint64_t now = record.state.load(shm::acquire);  // after the acquire fence of the walk
-               if (generation_of(now) != generation_of(state) || !is_live(phase_of(now))) return false;
-               return phase_of(now) != Phase::publishing || place.load(shm::acquire) == word;
-           }) == Walk::stopped;
+    return walk_key(control_, key,
+                    [&](Word64& place, std::uint64_t word, PageRecord& record, std::uint32_t,
+                        std::uint64_t state) {
+                        const std::uint64_t now =
+                            record.state.load(shm::acquire);  // after the acquire fence of the walk
+                        if (generation_of(now) != generation_of(state) || !is_live(phase_of(now)))
+                            return false;
+                        return phase_of(now) != Phase::publishing || place.load(shm::acquire) == word;
+                    }) == Walk::stopped;
 }
 
 Code Worker::pin_key(const Key& key, std::uint64_t* token, std::uint32_t* number_out) {
     PinSlot slot;
     if (!pins_.take(&slot)) return Code::full;
     Code outcome = Code::miss;
-    const Walk walk = walk_key(control_, key, [&](Word64& place, std::uint64_t word, PageRecord& record,
-                                                  std::uint32_t number, std::uint64_t state) {
-        const std::uint32_t generation = generation_of(state);
-        pins_.announce_key(slot, record, number, generation);
-        if (!settle_key_pin(record, generation, place, word)) return false;
-        *token = pins_.token(slot, generation);
-        *number_out = number;
-        // The daemon expires key pins: one that went between the announcement and here pins nothing.
-        const std::uint64_t standing = pins_.word(slot);
-        if (pin::kind(standing) != PinKind::key) return false;
-        outcome = Code::ok;
-        return true;
-    });
+    const Walk walk = walk_key(control_, key,
+                               [&](Word64& place, std::uint64_t word, PageRecord& record,
+                                   std::uint32_t number, std::uint64_t state) {
+                                   const std::uint32_t generation = generation_of(state);
+                                   pins_.announce_key(slot, record, number, generation);
+                                   if (!settle_key_pin(record, generation, place, word)) return false;
+                                   *token = pins_.token(slot, generation);
+                                   *number_out = number;
+                                   // The daemon expires key pins: one that went between the announcement and
+                                   // here pins nothing.
+                                   const std::uint64_t standing = pins_.word(slot);
+                                   if (pin::kind(standing) != PinKind::key) return false;
+                                   outcome = Code::ok;
+                                   return true;
+                               });
     if (outcome == Code::ok) return outcome;
     pins_.clear(slot);
     return walk == Walk::damaged ? Code::damaged : outcome;

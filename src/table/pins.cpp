@@ -7,7 +7,7 @@
 namespace maru::table {
 namespace {
 
-constexpr std::uint64_t bit_of(std::uint32_t index) { return std::uint64_t{1} << index; }
+using detail::bit_of;
 
 void raise_high_water(const Control& control, std::uint32_t number) {
     auto& mark = control.super().pin_high_water;
@@ -15,7 +15,8 @@ void raise_high_water(const Control& control, std::uint32_t number) {
         const std::uint64_t seen = mark.load(shm::relaxed);
         if (seen > number || mark.compare_exchange(seen, number + 1)) return;
     }
-    // Others raise it all the time; one addition settles it, since the mark may be too high but never too low.
+    // Others raise it all the time; one addition settles it, since the mark may be too high but never too
+    // low.
     mark.fetch_add(number + 1, shm::seq_cst);
 }
 
@@ -26,18 +27,18 @@ PinSet::PinSet(const Control& control, Identity identity)
     chunks_.reserve(control.chunk_count());
 }
 
-bool PinSet::take_from(std::uint32_t local, PinSlot* slot) {
-    Chunk& chunk = chunks_[local];
-    if (chunk.used == ~std::uint64_t{0}) return false;
-    const auto index = static_cast<std::uint32_t>(std::countr_one(chunk.used));
-    chunk.used |= bit_of(index);
-    current_ = local;
-    *slot = {local, index};
-    return true;
+void PinSet::refresh(Chunk& chunk) {
+    std::uint64_t gone = 0;
+    for (std::uint64_t rest = chunk.announced; rest != 0; rest &= rest - 1) {
+        const auto index = static_cast<std::uint32_t>(std::countr_zero(rest));
+        // acquire: pairs with the release that cleared the word; the page behind it is not ours to think
+        // about.
+        if (chunk.shared->pins[index].load(shm::acquire) == 0) gone |= bit_of(index);
+    }
+    drop(chunk, gone);
 }
 
-bool PinSet::take(PinSlot* slot) {
-    if (current_ < chunks_.size() && take_from(current_, slot)) return true;
+bool PinSet::take_elsewhere(PinSlot* slot) {
     const auto count = static_cast<std::uint32_t>(chunks_.size());
     for (std::uint32_t i = 0; i < count; ++i)
         if (take_from((current_ + i) % count, slot)) return true;
@@ -49,14 +50,14 @@ bool PinSet::take(PinSlot* slot) {
     return claim_chunk() && take_from(static_cast<std::uint32_t>(chunks_.size()) - 1, slot);
 }
 
-void PinSet::refresh(Chunk& chunk) {
-    std::uint64_t gone = 0;
-    for (std::uint64_t rest = chunk.announced; rest != 0; rest &= rest - 1) {
-        const auto index = static_cast<std::uint32_t>(std::countr_zero(rest));
-        // acquire: pairs with the release that cleared the word; the page behind it is not ours to think about.
-        if (chunk.shared->pins[index].load(shm::acquire) == 0) gone |= bit_of(index);
+/// The epoch moved while a lease was announced: the record's `last` must not stay behind it.
+void PinSet::settle_epoch(PageRecord& record, std::uint64_t epoch) {
+    for (int round = 0; round <= recheck_rounds_max; ++round) {
+        const std::uint64_t now = control_.super().epoch.load(shm::seq_cst);
+        if (now == epoch) return;
+        epoch = round < recheck_rounds_max ? now : last::always_scan;
+        raise_last(record, epoch, 0);
     }
-    drop(chunk, gone);
 }
 
 bool PinSet::claim_chunk() {
@@ -68,7 +69,8 @@ bool PinSet::claim_chunk() {
         if (!shared.owner.compare_exchange(0, identity_.holder_word())) continue;
         raise_high_water(control_, number);  // before the first pin in here: scans stop at the mark
         const std::uint64_t epoch = shared.epoch.load(shm::relaxed) + 1;
-        shared.epoch.store(epoch, shm::release);  // a late sweeper of the last owner matches none of our words
+        shared.epoch.store(epoch,
+                           shm::release);  // a late sweeper of the last owner matches none of our words
         shared.summary.store(0, shm::relaxed);
         shared.oldest.store(0, shm::relaxed);
         chunks_.push_back({&shared, number, static_cast<std::uint32_t>(epoch), 0, 0, 0});
@@ -79,10 +81,6 @@ bool PinSet::claim_chunk() {
     return false;
 }
 
-std::uint64_t PinSet::make_word(PinKind kind, const Chunk& chunk, std::uint32_t record, std::uint32_t generation) {
-    return pin::pack(kind, ++sequence_, chunk.epoch, generation, record);
-}
-
 void PinSet::announce_own(PinSlot slot, std::uint32_t record, std::uint32_t generation) {
     Chunk& chunk = chunks_[slot.local];
     if ((chunk.leases & bit_of(slot.index)) != 0) {  // over a lease: it protects nothing any more
@@ -90,8 +88,8 @@ void PinSet::announce_own(PinSlot slot, std::uint32_t record, std::uint32_t gene
         chunk.used |= bit_of(slot.index);
     }
     chunk.announced |= bit_of(slot.index);
-    // release: ordered before the compare-and-swap on the record that follows it; a sweep that finds the record
-    // ours also finds this word.
+    // release: ordered before the compare-and-swap on the record that follows it; a sweep that finds the
+    // record ours also finds this word.
     chunk.shared->pins[slot.index].store(make_word(PinKind::own, chunk, record, generation), shm::release);
 }
 
@@ -102,35 +100,8 @@ void PinSet::raise_last(PageRecord& record, std::uint64_t epoch, std::uint64_t f
         if ((seen & last::epoch_mask) < epoch) wanted = (wanted & last::key_pinned) | epoch;
         if (wanted == seen || record.last.compare_exchange(seen, wanted)) return;
     }
-    record.last.fetch_or(last::always_scan | flags, shm::seq_cst);  // too busy to be exact: scan it until reuse
-}
-
-void PinSet::begin_lease(Chunk& chunk, std::uint64_t bit, PageRecord& record, std::uint64_t epoch) {
-    // Relaxed: ordered before the seq_cst pin store (or the batch's fence); scans and the epoch's mover read them
-    // after their own seq_cst step.
-    if (chunk.leases == 0) chunk.shared->oldest.store(epoch, shm::relaxed);
-    const std::uint64_t summary = chunk.shared->summary.load(shm::relaxed);
-    if ((summary & bit) == 0) chunk.shared->summary.store(summary | bit, shm::relaxed);
-    chunk.announced |= bit;
-    chunk.leases |= bit;
-    if ((record.last.load(shm::relaxed) & last::epoch_mask) < epoch) raise_last(record, epoch, 0);
-}
-
-void PinSet::announce_lease(PinSlot slot, PageRecord& record, std::uint32_t number, std::uint32_t generation) {
-    Chunk& chunk = chunks_[slot.local];
-    auto& epoch_word = control_.super().epoch;
-    std::uint64_t epoch = epoch_word.load(shm::acquire);
-    begin_lease(chunk, bit_of(slot.index), record, epoch);
-    // seq_cst: pairs with the retirer's seq_cst compare-and-swap and its scan. An exchange, since xchg is a fourth
-    // of the cost of mov + mfence.
-    chunk.shared->pins[slot.index].exchange(make_word(PinKind::lease, chunk, number, generation), shm::seq_cst);
-    for (int round = 0;; ++round) {
-        const std::uint64_t now = epoch_word.load(shm::seq_cst);  // pairs with the mover's compare-and-swap
-        if (now == epoch) return;
-        epoch = round < recheck_rounds_max ? now : last::always_scan;
-        raise_last(record, epoch, 0);
-        if (round >= recheck_rounds_max) return;
-    }
+    record.last.fetch_or(last::always_scan | flags,
+                         shm::seq_cst);  // too busy to be exact: scan it until reuse
 }
 
 void PinSet::announce_key(PinSlot slot, PageRecord& record, std::uint32_t number, std::uint32_t generation) {
@@ -139,7 +110,8 @@ void PinSet::announce_key(PinSlot slot, PageRecord& record, std::uint32_t number
     const std::uint64_t summary = chunk.shared->summary.load(shm::relaxed);
     chunk.shared->summary.store(summary | bit, shm::relaxed);
     chunk.announced |= bit;
-    raise_last(record, 0, last::key_pinned);  // before the pin: a retirer without the flag does not look for it
+    raise_last(record, 0,
+               last::key_pinned);  // before the pin: a retirer without the flag does not look for it
     chunk.shared->pins[slot.index].exchange(make_word(PinKind::key, chunk, number, generation), shm::seq_cst);
 }
 
@@ -153,7 +125,8 @@ void PinSet::prepare_lease(PinSlot slot, PageRecord& record, std::uint32_t numbe
 }
 
 void PinSet::fence_leases(std::span<PageRecord* const> records) {
-    shm::fence(shm::seq_cst);  // pairs with the retirer's seq_cst compare-and-swap, for every pin of the batch
+    shm::fence(
+        shm::seq_cst);  // pairs with the retirer's seq_cst compare-and-swap, for every pin of the batch
     const std::uint64_t began = batch_epoch_;
     batch_epoch_ = 0;
     std::uint64_t epoch = began;
@@ -166,53 +139,11 @@ void PinSet::fence_leases(std::span<PageRecord* const> records) {
     }
 }
 
-void PinSet::drop(Chunk& chunk, std::uint64_t bits) {
-    if (bits == 0) return;
-    chunk.used &= ~bits;
-    chunk.announced &= ~bits;
-    const std::uint64_t summary = chunk.shared->summary.load(shm::relaxed);
-    // release: the payload loads under the pin come before; pairs with the acquire after a scan
-    if ((summary & bits) != 0) chunk.shared->summary.store(summary & ~bits, shm::release);
-    if ((chunk.leases & bits) != 0) {
-        chunk.leases &= ~bits;
-        if (chunk.leases == 0) chunk.shared->oldest.store(0, shm::release);
-    }
-}
-
-void PinSet::clear(PinSlot slot) {
-    Chunk& chunk = chunks_[slot.local];
-    // release: the last load of the payload comes before; pairs with the acquire after a scan
-    chunk.shared->pins[slot.index].store(0, shm::release);
-    drop(chunk, bit_of(slot.index));
-}
-
 bool PinSet::clear_key(PinSlot slot, std::uint64_t word) {
     Chunk& chunk = chunks_[slot.local];
     const bool stood = chunk.shared->pins[slot.index].compare_exchange(word, 0);
     drop(chunk, bit_of(slot.index));
     return stood;
-}
-
-std::uint64_t PinSet::word(PinSlot slot) const {
-    return chunks_[slot.local].shared->pins[slot.index].load(shm::acquire);
-}
-
-std::uint64_t PinSet::token(PinSlot slot, std::uint32_t generation) const {
-    const Chunk& chunk = chunks_[slot.local];
-    const std::uint64_t word = chunk.shared->pins[slot.index].load(shm::relaxed);  // our own store
-    return PinToken::Chunk::put(chunk.number) | PinToken::Index::put(slot.index) |
-           PinToken::Sequence::put(pin::Sequence::get(word)) | PinToken::Generation::put(generation);
-}
-
-bool PinSet::find(std::uint64_t token, PinSlot* slot) const {
-    const std::uint64_t number = PinToken::Chunk::get(token);
-    if (number >= local_of_.size() || local_of_[number] == 0) return false;
-    *slot = {local_of_[number] - 1, static_cast<std::uint32_t>(PinToken::Index::get(token))};
-    return true;
-}
-
-void PinSet::count(Counter counter, std::uint64_t more) {
-    if (counters_ != nullptr) counters_->counts[static_cast<int>(counter)].add_unshared(more);
 }
 
 std::size_t PinSet::give_back() {

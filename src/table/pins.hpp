@@ -1,6 +1,7 @@
 // Hazard pointers (Michael 2004) in shared memory: what a thread is reading, where everybody can see it.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -26,7 +27,8 @@ struct PinSlot {
 /// The pin slots of one thread.
 ///
 /// Promise: while a lease announced here stands, and the re-check that followed it succeeded, the page keeps
-///          its bytes and its generation. While an `own` word stands, a sweep of this client finds the record.
+///          its bytes and its generation. While an `own` word stands, a sweep of this client finds the
+///          record.
 /// Death:   words of a dead client stay until a sweep clears them; nobody else may.
 /// Threads: one thread takes, announces and clears; any thread of the client may release by token.
 /// Cost:    a lease is one exchange and a few loads of lines that no other client writes.
@@ -46,8 +48,8 @@ class PinSet {
     /// Announces a key pin; sets the record's key-pin flag before. The caller re-reads the state afterwards.
     void announce_key(PinSlot slot, PageRecord& record, std::uint32_t number, std::uint32_t generation);
 
-    /// A lease of a batch: everything but the fence. After the last one of the batch `fence_leases` makes all of
-    /// them visible with one fence and settles their epochs.
+    /// A lease of a batch: everything but the fence. After the last one of the batch `fence_leases` makes all
+    /// of them visible with one fence and settles their epochs.
     void prepare_lease(PinSlot slot, PageRecord& record, std::uint32_t number, std::uint32_t generation);
     void fence_leases(std::span<PageRecord* const> records);
 
@@ -63,8 +65,8 @@ class PinSet {
 
     void count(Counter counter, std::uint64_t more = 1);
 
-    /// Gives back all chunks whose words are clear, folding their counters into the client's own line; returns
-    /// how many had to stay.
+    /// Gives back all chunks whose words are clear, folding their counters into the client's own line;
+    /// returns how many had to stay.
     std::size_t give_back();
 
     const Control& control() const { return control_; }
@@ -81,6 +83,8 @@ class PinSet {
     };
     bool claim_chunk();
     bool take_from(std::uint32_t local, PinSlot* slot);
+    bool take_elsewhere(PinSlot* slot);
+    void settle_epoch(PageRecord& record, std::uint64_t epoch);
     void refresh(Chunk& chunk);
     void drop(Chunk& chunk, std::uint64_t bits);
     void raise_last(PageRecord& record, std::uint64_t epoch, std::uint64_t flags);
@@ -97,8 +101,102 @@ class PinSet {
     std::uint64_t batch_epoch_ = 0;
 };
 
-/// Clears the pin that a token names, from any thread. False when the token names no standing pin of that kind:
-/// released already, expired, or never made.
+// -- the steps of every retrieve and release, here so that they are part of their callers
+
+namespace detail {
+constexpr std::uint64_t bit_of(std::uint32_t index) {
+    return std::uint64_t{1} << index;
+}
+}  // namespace detail
+
+inline bool PinSet::take_from(std::uint32_t local, PinSlot* slot) {
+    Chunk& chunk = chunks_[local];
+    if (chunk.used == ~std::uint64_t{0}) return false;
+    const auto index = static_cast<std::uint32_t>(std::countr_one(chunk.used));
+    chunk.used |= detail::bit_of(index);
+    current_ = local;
+    *slot = {local, index};
+    return true;
+}
+
+inline bool PinSet::take(PinSlot* slot) {
+    return (current_ < chunks_.size() && take_from(current_, slot)) || take_elsewhere(slot);
+}
+
+inline std::uint64_t PinSet::make_word(PinKind kind, const Chunk& chunk, std::uint32_t record,
+                                       std::uint32_t generation) {
+    return pin::pack(kind, ++sequence_, chunk.epoch, generation, record);
+}
+
+inline void PinSet::begin_lease(Chunk& chunk, std::uint64_t bit, PageRecord& record, std::uint64_t epoch) {
+    // Relaxed: ordered before the seq_cst pin store (or the batch's fence); scans and the epoch's mover read
+    // them after their own seq_cst step.
+    if (chunk.leases == 0) chunk.shared->oldest.store(epoch, shm::relaxed);
+    const std::uint64_t summary = chunk.shared->summary.load(shm::relaxed);
+    if ((summary & bit) == 0) chunk.shared->summary.store(summary | bit, shm::relaxed);
+    chunk.announced |= bit;
+    chunk.leases |= bit;
+    if ((record.last.load(shm::relaxed) & last::epoch_mask) < epoch) raise_last(record, epoch, 0);
+}
+
+inline void PinSet::announce_lease(PinSlot slot, PageRecord& record, std::uint32_t number,
+                                   std::uint32_t generation) {
+    Chunk& chunk = chunks_[slot.local];
+    auto& epoch_word = control_.super().epoch;
+    const std::uint64_t epoch = epoch_word.load(shm::acquire);
+    begin_lease(chunk, detail::bit_of(slot.index), record, epoch);
+    // seq_cst: pairs with the retirer's seq_cst compare-and-swap and its scan. An exchange, since xchg is a
+    // fourth of the cost of mov + mfence.
+    chunk.shared->pins[slot.index].exchange(make_word(PinKind::lease, chunk, number, generation),
+                                            shm::seq_cst);
+    if (epoch_word.load(shm::seq_cst) != epoch)
+        settle_epoch(record, epoch);  // pairs with the mover's compare-and-swap
+}
+
+inline void PinSet::drop(Chunk& chunk, std::uint64_t bits) {
+    if (bits == 0) return;
+    chunk.used &= ~bits;
+    chunk.announced &= ~bits;
+    const std::uint64_t summary = chunk.shared->summary.load(shm::relaxed);
+    // release: the payload loads under the pin come before; pairs with the acquire after a scan
+    if ((summary & bits) != 0) chunk.shared->summary.store(summary & ~bits, shm::release);
+    if ((chunk.leases & bits) != 0) {
+        chunk.leases &= ~bits;
+        if (chunk.leases == 0) chunk.shared->oldest.store(0, shm::release);
+    }
+}
+
+inline void PinSet::clear(PinSlot slot) {
+    Chunk& chunk = chunks_[slot.local];
+    // release: the last load of the payload comes before; pairs with the acquire after a scan
+    chunk.shared->pins[slot.index].store(0, shm::release);
+    drop(chunk, detail::bit_of(slot.index));
+}
+
+inline std::uint64_t PinSet::word(PinSlot slot) const {
+    return chunks_[slot.local].shared->pins[slot.index].load(shm::acquire);
+}
+
+inline std::uint64_t PinSet::token(PinSlot slot, std::uint32_t generation) const {
+    const Chunk& chunk = chunks_[slot.local];
+    const std::uint64_t word = chunk.shared->pins[slot.index].load(shm::relaxed);  // our own store
+    return PinToken::Chunk::put(chunk.number) | PinToken::Index::put(slot.index) |
+           PinToken::Sequence::put(pin::Sequence::get(word)) | PinToken::Generation::put(generation);
+}
+
+inline bool PinSet::find(std::uint64_t token, PinSlot* slot) const {
+    const std::uint64_t number = PinToken::Chunk::get(token);
+    if (number >= local_of_.size() || local_of_[number] == 0) return false;
+    *slot = {local_of_[number] - 1, static_cast<std::uint32_t>(PinToken::Index::get(token))};
+    return true;
+}
+
+inline void PinSet::count(Counter counter, std::uint64_t more) {
+    if (counters_ != nullptr) counters_->counts[static_cast<int>(counter)].add_unshared(more);
+}
+
+/// Clears the pin that a token names, from any thread. False when the token names no standing pin of that
+/// kind: released already, expired, or never made.
 bool release_token(const Control& control, Identity identity, std::uint64_t token, PinKind kind);
 
 /// Word and place behind a token; nullptr when it is out of range or its chunk is not this client's.
@@ -106,8 +204,8 @@ Word64* pin_of_token(const Control& control, Identity identity, std::uint64_t to
 
 // -- scans: does anybody pin this?
 
-/// True when a pin protects the object. One pass over the chunks in use, unless the epoch filter or the key-pin
-/// flag already answers. The caller's compare-and-swap to RETIRING or RETIRED was seq_cst.
+/// True when a pin protects the object. One pass over the chunks in use, unless the epoch filter or the
+/// key-pin flag already answers. The caller's compare-and-swap to RETIRING or RETIRED was seq_cst.
 bool is_pinned(const Control& control, std::uint32_t record, std::uint32_t generation, bool keys_only);
 
 struct ScanTarget {
@@ -118,7 +216,8 @@ struct ScanTarget {
 /// The same for up to evict_batch targets with one pass; leases and key pins both count.
 void scan_pins(const Control& control, std::span<ScanTarget> targets);
 
-/// Moves the epoch on and raises the bound below which no lease is held. Called by the daemon about every 100 ms.
+/// Moves the epoch on and raises the bound below which no lease is held. Called by the daemon about every 100
+/// ms.
 void advance_epoch(const Control& control);
 
 }  // namespace maru::table

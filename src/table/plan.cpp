@@ -14,7 +14,8 @@ constexpr std::uint32_t spare_pools = 16;  // entries for pools that are added a
 
 std::uint64_t total_bytes(const FormatPlan& plan) {
     std::uint64_t total = 0;
-    for (const auto& pool : plan.pools) total += pool.bytes;
+    for (const auto& pool : plan.pools)
+        total += pool.bytes;
     return total;
 }
 
@@ -24,7 +25,8 @@ std::uint64_t pick_region_unit(std::uint64_t total) {
 
 /// control.max_objects by its rule: one a 512 KiB; on small pools up to 65,536, never more than one a 16 KiB.
 std::uint64_t pick_objects(std::uint64_t total) {
-    return std::max<std::uint64_t>({total / (512 * KiB), std::min<std::uint64_t>(65536, total / (16 * KiB)), 64});
+    return std::max<std::uint64_t>(
+        {total / (512 * KiB), std::min<std::uint64_t>(65536, total / (16 * KiB)), 64});
 }
 
 Error too_many(const char* what, std::uint64_t got, std::uint64_t most) {
@@ -42,10 +44,9 @@ Result<void> check_counts(const FormatPlan& plan, std::uint64_t objects) {
     if (plan.namespaces < 1 || plan.namespaces > max_namespaces)
         return too_many("control.max_namespaces", plan.namespaces, max_namespaces);
     if (plan.pins < pins_per_chunk || plan.pins / pins_per_chunk > max_pin_chunks)
-        return Error{Code::invalid,
-                     "control.max_pins is " + std::to_string(plan.pins) + ", it must lie between " +
-                         std::to_string(pins_per_chunk) + " and " +
-                         std::to_string(std::uint64_t{max_pin_chunks} * pins_per_chunk)};
+        return Error{Code::invalid, "control.max_pins is " + std::to_string(plan.pins) +
+                                        ", it must lie between " + std::to_string(pins_per_chunk) + " and " +
+                                        std::to_string(std::uint64_t{max_pin_chunks} * pins_per_chunk)};
     if (objects + 2 * records_per_granule >= max_records)
         return too_many("control.max_objects", objects, max_records - 2 * records_per_granule - 1);
     return {};
@@ -75,7 +76,8 @@ Result<ControlPlan> lay_out(const FormatPlan& plan) {
     sizes.overflow_buckets = std::max<std::uint32_t>(sizes.buckets / 16, 64);
     sizes.pin_chunks = static_cast<std::uint32_t>((plan.pins + pins_per_chunk - 1) / pins_per_chunk);
     std::uint64_t units = 0;
-    for (const auto& pool : plan.pools) units += pool.bytes / sizes.region_unit;
+    for (const auto& pool : plan.pools)
+        units += pool.bytes / sizes.region_unit;
     if (units * 2 > max_units)
         return Error{Code::invalid, "pools of " + format_size(total) + " make " + std::to_string(units) +
                                         " units of " + format_size(sizes.region_unit) +
@@ -120,10 +122,11 @@ Result<ControlPlan> lay_out(const FormatPlan& plan) {
         if (count == 0)
             return Error{Code::invalid,
                          "pool '" + pool.name + "' of " + format_size(pool.bytes) +
-                             (p == 0 ? " has no room for the control region of " + format_size(sizes.control_bytes) +
-                                           " and one unit of "
+                             (p == 0 ? " has no room for the control region of " +
+                                           format_size(sizes.control_bytes) + " and one unit of "
                                      : " has no room for one unit of ") +
-                             format_size(sizes.region_unit) + ": make it larger, or lower control.region_size" +
+                             format_size(sizes.region_unit) +
+                             ": make it larger, or lower control.region_size" +
                              (p == 0 ? ", control.max_objects or control.max_pins" : "")};
         made.data_offsets.push_back(start);
         sizes.units_of_pool.push_back(count);

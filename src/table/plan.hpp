@@ -10,7 +10,8 @@ namespace maru::table {
 struct ControlPlan {
     ControlSizes sizes;
     std::uint32_t pools = 0;  // entries in the pool table
-    std::uint64_t pools_at = 0, hosts_at = 0, clients_at = 0, client_stats_at = 0, namespaces_at = 0, regions_at = 0;
+    std::uint64_t pools_at = 0, hosts_at = 0, clients_at = 0, client_stats_at = 0, namespaces_at = 0,
+                  regions_at = 0;
     std::uint64_t overflow_claims_at = 0, granule_claims_at = 0, hints_at = 0;
     std::uint64_t pin_chunks_at = 0, index_at = 0, records_at = 0;
     std::vector<std::uint64_t> data_offsets;  // of each planned pool

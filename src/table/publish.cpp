@@ -6,8 +6,8 @@
 namespace maru::table {
 
 void Worker::fill_record(PageRecord& record, const Key& key, std::uint64_t length, std::uint64_t checksum) {
-    // The page was taken by a compare-and-swap that changed its generation: a reader that sees any of these words
-    // also sees that (its acquire fence pairs with this one).
+    // The page was taken by a compare-and-swap that changed its generation: a reader that sees any of these
+    // words also sees that (its acquire fence pairs with this one).
     shm::fence(shm::release);
     constexpr auto order = shm::fenced_load == shm::relaxed ? shm::relaxed : shm::release;
     record.hash_low.store(key.low, order);
@@ -16,14 +16,16 @@ void Worker::fill_record(PageRecord& record, const Key& key, std::uint64_t lengt
     record.namespace_epoch.store(key.namespace_epoch, order);
     record.length.store(length, order);
     record.checksum.store(checksum, order);
-    record.publication_tick.store(static_cast<std::uint16_t>(control_.super().tick.load(shm::relaxed)), order);
+    record.publication_tick.store(static_cast<std::uint16_t>(control_.super().tick.load(shm::relaxed)),
+                                  order);
     record.visited.store(0, order);
     const std::size_t inline_bytes = key.bytes.size() < key_inline_max ? key.bytes.size() : key_inline_max;
     for (std::size_t at = 0; at < inline_bytes; at += 8)
         record.key[at / 8].store(key_word(key.bytes.data(), inline_bytes, at), order);
 }
 
-/// Links an overflow bucket behind a full one. The claim word tells a sweep what to do if this client dies here.
+/// Links an overflow bucket behind a full one. The claim word tells a sweep what to do if this client dies
+/// here.
 Code Worker::link_overflow(Word64& link, std::uint64_t parent) {
     const std::uint32_t count = control_.overflow_count();
     const auto start = static_cast<std::uint32_t>(parent * 0x9E3779B1u % count);
@@ -101,7 +103,9 @@ Worker::Scan Worker::find_same(const Key& key, const Word64* mine) {
             switch (phase_of(now)) {
                 case Phase::publishing:
                 case Phase::published:
-                case Phase::retiring_delete: outcome = Scan::lost; return true;
+                case Phase::retiring_delete:
+                    outcome = Scan::lost;
+                    return true;
                 case Phase::retiring_evict:
                     if (!record.state.compare_exchange(
                             now, state_word(Phase::published, generation, {}, State::unpack(now).attempt)))
@@ -109,7 +113,8 @@ Worker::Scan Worker::find_same(const Key& key, const Word64* mine) {
                     pins_.count(Counter::rescues);
                     outcome = Scan::lost;
                     return true;
-                default: continue;
+                default:
+                    continue;
             }
         }
         outcome = Scan::again;  // it would not stand still: let the caller start over
@@ -122,7 +127,8 @@ Worker::Scan Worker::find_same(const Key& key, const Word64* mine) {
 void Worker::back_off(int round) {
     // Random and growing: two writers that throw each other out in lock step drift apart.
     const std::uint32_t spins = random() % (1u + static_cast<std::uint32_t>(round) * 16u);
-    for (std::uint32_t i = 0; i < spins; ++i) shm::pause();
+    for (std::uint32_t i = 0; i < spins; ++i)
+        shm::pause();
 }
 
 Code Worker::commit(const Key& key, const Page& page) {

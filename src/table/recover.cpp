@@ -76,11 +76,12 @@ void free_lost_granules(const Control& control, Owner me, bool (*is_dead)(const 
             const RegionState state = RegionState::unpack(entry.state.load(shm::acquire));
             const std::uint32_t first = entry.first_record.load(shm::relaxed) / records_per_granule;
             const bool formatting = state.phase == RegionPhase::formatting;
-            const bool named = state.phase != RegionPhase::free && state.phase != RegionPhase::part && g >= first &&
-                               g - first < entry.granules.load(shm::relaxed);
+            const bool named = state.phase != RegionPhase::free && state.phase != RegionPhase::part &&
+                               g >= first && g - first < entry.granules.load(shm::relaxed);
             if (named || (formatting && !is_dead(control, state.owner))) continue;
         }
-        // Ours or a dead daemon's: whoever claims a granule puts it into a region before it does anything else.
+        // Ours or a dead daemon's: whoever claims a granule puts it into a region before it does anything
+        // else.
         if (granule_claim::owner(claim) == me || is_dead(control, granule_claim::owner(claim)))
             place.compare_exchange(claim, 0);
     }
@@ -93,8 +94,8 @@ void recover_regions(Worker& daemon, bool (*is_dead)(const Control&, Owner)) {
     for (std::uint32_t r = 0; r < control.region_count(); ++r) {
         const std::uint64_t word = control.region(r).state.load(shm::acquire);
         const RegionState state = RegionState::unpack(word);
-        const bool in_between = state.phase == RegionPhase::formatting || state.phase == RegionPhase::draining ||
-                                state.phase == RegionPhase::sealing;
+        const bool in_between = state.phase == RegionPhase::formatting ||
+                                state.phase == RegionPhase::draining || state.phase == RegionPhase::sealing;
         if (!in_between || !is_dead(control, state.owner)) continue;
         if (state.phase == RegionPhase::formatting)
             undo_format(daemon, r, word);

@@ -28,7 +28,8 @@ bool claim_units(const Control& control, Owner owner, std::uint32_t count, Run* 
     for (std::uint32_t p = 0; p < control.pool_count(); ++p) {
         const PoolEntry& pool = control.pool(p);
         if (pool.state.load(shm::relaxed) != static_cast<std::uint32_t>(PoolState::active)) continue;
-        const std::uint32_t first = pool.first_unit.load(shm::relaxed), units = pool.unit_count.load(shm::relaxed);
+        const std::uint32_t first = pool.first_unit.load(shm::relaxed),
+                            units = pool.unit_count.load(shm::relaxed);
         if (first >= control.region_count() || units > control.region_count() - first) continue;  // damage
         for (std::uint32_t at = first; at + count <= first + units;) {
             std::uint32_t taken = 0;
@@ -36,7 +37,8 @@ bool claim_units(const Control& control, Owner owner, std::uint32_t count, Run* 
                 RegionEntry& unit = control.region(at + taken);
                 std::uint64_t word = unit.state.load(shm::acquire);
                 const auto phase = taken == 0 ? RegionPhase::formatting : RegionPhase::part;
-                if (RegionState::unpack(word).phase != RegionPhase::free || !advance(unit, &word, phase, owner))
+                if (RegionState::unpack(word).phase != RegionPhase::free ||
+                    !advance(unit, &word, phase, owner))
                     break;
                 unit.head.store(at, shm::release);
             }
@@ -62,13 +64,14 @@ std::uint32_t claim_granules(const Control& control, std::uint64_t claim, std::u
         best_first = g + 1 - length;
     }
     std::uint32_t got = 0;
-    while (got < best && control.granule_claim(best_first + got).compare_exchange(0, claim)) ++got;
+    while (got < best && control.granule_claim(best_first + got).compare_exchange(0, claim))
+        ++got;
     *first = best_first;
     return got;
 }
 
-void name_records(const Control& control, std::uint32_t region, std::uint32_t first_record, std::uint32_t pages,
-                  PageClass wanted) {
+void name_records(const Control& control, std::uint32_t region, std::uint32_t first_record,
+                  std::uint32_t pages, PageClass wanted) {
     for (std::uint32_t i = 0; i < pages; ++i) {
         PageRecord& record = control.record(first_record + i);
         if (phase_of(record.state.load(shm::acquire)) != Phase::sealed) continue;  // damage: never touch it
@@ -100,7 +103,8 @@ Result<RegionView> form_region(const Control& control, Owner owner, Run run, Pag
         const std::uint32_t fewer = got * records_per_granule;
         if (warning != nullptr)
             *warning = "region " + std::to_string(run.first) + " gets " + std::to_string(fewer) + " of its " +
-                       std::to_string(pages) + " pages: no more page records are left, raise control.max_objects";
+                       std::to_string(pages) +
+                       " pages: no more page records are left, raise control.max_objects";
         pages = fewer;
     }
     const std::uint32_t first_record = first_granule * records_per_granule;
@@ -136,12 +140,13 @@ std::uint32_t hinted_pages(const Control& control, const RegionView& region) {
 std::optional<RegionView> adopt(const Control& control, PageClass wanted, std::uint64_t holder,
                                 std::uint32_t least_free_percent) {
     for (std::uint32_t r = 0; r < control.region_count(); ++r) {
-        if (RegionState::unpack(control.region(r).state.load(shm::relaxed)).phase != RegionPhase::held) continue;
-        const auto view = read_region(control, r);
-        if (!view || view->phase != RegionPhase::held || view->holder != 0 || !is_of(*view, wanted))
+        if (RegionState::unpack(control.region(r).state.load(shm::relaxed)).phase != RegionPhase::held)
             continue;
+        const auto view = read_region(control, r);
+        if (!view || view->phase != RegionPhase::held || view->holder != 0 || !is_of(*view, wanted)) continue;
         const std::uint32_t free = hinted_pages(control, *view);
-        if (free == 0 || std::uint64_t{free} * 100 < std::uint64_t{least_free_percent} * view->page_count) continue;
+        if (free == 0 || std::uint64_t{free} * 100 < std::uint64_t{least_free_percent} * view->page_count)
+            continue;
         if (control.region(r).holder.compare_exchange(0, holder)) return read_region(control, r);
     }
     return {};
@@ -155,10 +160,8 @@ bool make_room(Worker& daemon, PageClass wanted, bool evict) {
     std::uint64_t fewest = ~0ull;
     for (std::uint32_t r = 0; r < control.region_count(); ++r) {
         const auto view = read_region(control, r);
-        if (!view || view->phase != RegionPhase::held || view->holder != 0 || is_of(*view, wanted))
-            continue;
-        const std::uint64_t published =
-            count_pages(control, *view).of[static_cast<int>(Phase::published)];
+        if (!view || view->phase != RegionPhase::held || view->holder != 0 || is_of(*view, wanted)) continue;
+        const std::uint64_t published = count_pages(control, *view).of[static_cast<int>(Phase::published)];
         if (published == 0) {
             made = dissolve_region(daemon, r, false) || made;
         } else if (published < fewest) {
@@ -177,7 +180,8 @@ void free_units(const Control& control, std::uint32_t first, std::uint32_t count
         RegionEntry& unit = control.region(u);
         std::uint64_t word = unit.state.load(shm::acquire);
         const bool ours = unit.head.load(shm::relaxed) == first;
-        if (RegionState::unpack(word).phase != RegionPhase::free && ours) advance(unit, &word, RegionPhase::free, {});
+        if (RegionState::unpack(word).phase != RegionPhase::free && ours)
+            advance(unit, &word, RegionPhase::free, {});
     }
 }
 
@@ -273,7 +277,8 @@ std::uint64_t free_unit_bytes(const Control& control) {
         const PoolEntry& pool = control.pool(p);
         if (pool.state.load(shm::relaxed) != static_cast<std::uint32_t>(PoolState::active)) continue;
         const std::uint32_t first = pool.first_unit.load(shm::relaxed);
-        for (std::uint32_t u = 0; u < pool.unit_count.load(shm::relaxed) && first + u < control.region_count(); ++u)
+        for (std::uint32_t u = 0;
+             u < pool.unit_count.load(shm::relaxed) && first + u < control.region_count(); ++u)
             units += RegionState::unpack(control.region(first + u).state.load(shm::relaxed)).phase ==
                      RegionPhase::free;
     }
@@ -286,8 +291,9 @@ Result<RegionView> claim_region(Worker& daemon, PageClass wanted, std::uint64_t 
     const Owner me = daemon.identity().owner();
     const std::uint64_t wanted_bytes = std::uint64_t{wanted.page_4k} * page_align;
     if (wanted_bytes == 0 || wanted_bytes > page_bytes_max(control))
-        return Error{Code::too_large, "pages of " + format_size(wanted_bytes) + " are not possible: at most " +
-                                          format_size(page_bytes_max(control)) + ", a quarter of the largest pool"};
+        return Error{Code::too_large,
+                     "pages of " + format_size(wanted_bytes) + " are not possible: at most " +
+                         format_size(page_bytes_max(control)) + ", a quarter of the largest pool"};
     if (const auto region = adopt(control, wanted, holder, 50)) return *region;
     for (int round = 0; round < 3; ++round) {
         Run run;
@@ -315,7 +321,8 @@ bool dissolve_region(Worker& daemon, std::uint32_t number, bool evict) {
     const Owner me = daemon.identity().owner();
     std::uint64_t word = entry.state.load(shm::acquire);
     if (RegionState::unpack(word).phase != RegionPhase::held) return false;
-    // DRAINING first: who takes a page from now on sees it after its compare-and-swap and gives the page back.
+    // DRAINING first: who takes a page from now on sees it after its compare-and-swap and gives the page
+    // back.
     if (!advance(entry, &word, RegionPhase::draining, me)) return false;
     if (evict) evict_range(daemon, view->first_record, view->page_count);
     if (!advance(entry, &word, RegionPhase::sealing, me)) return false;
@@ -333,19 +340,22 @@ bool free_sealed_region(const Control& control, const RegionView& region, std::u
     for (std::uint32_t u = region.number + region.unit_count; u-- > region.number + 1;) {
         RegionEntry& unit = control.region(u);
         std::uint64_t part = unit.state.load(shm::acquire);
-        if (RegionState::unpack(part).phase == RegionPhase::part && unit.head.load(shm::relaxed) == region.number)
+        if (RegionState::unpack(part).phase == RegionPhase::part &&
+            unit.head.load(shm::relaxed) == region.number)
             advance(unit, &part, RegionPhase::free, {});
     }
     if (!advance(entry, &word, RegionPhase::free, {})) return false;
-    // Only now the claims: records of a region under repair are never somebody else's. Death before this leaves
-    // claims that no region names; recover_regions finds them.
+    // Only now the claims: records of a region under repair are never somebody else's. Death before this
+    // leaves claims that no region names; recover_regions finds them.
     free_granules(control, region.number, region.first_record, region.page_count);
     return true;
 }
 
-void free_granules(const Control& control, std::uint32_t region, std::uint32_t first_record, std::uint32_t pages) {
+void free_granules(const Control& control, std::uint32_t region, std::uint32_t first_record,
+                   std::uint32_t pages) {
     const std::uint32_t first = first_record / records_per_granule;
-    for (std::uint32_t g = first; g < control.granule_count() && (g - first) * records_per_granule < pages; ++g) {
+    for (std::uint32_t g = first; g < control.granule_count() && (g - first) * records_per_granule < pages;
+         ++g) {
         Word64& claim = control.granule_claim(g);
         const std::uint64_t word = claim.load(shm::acquire);
         if (word != 0 && granule_claim::region(word) == region) claim.compare_exchange(word, 0);
@@ -359,7 +369,8 @@ void release_region(Worker& daemon, std::uint32_t number, std::uint64_t holder) 
     const auto view = read_region(control, number);
     if (!view || view->phase != RegionPhase::held) return;
     const auto counts = count_pages(control, *view);
-    if (counts.of[static_cast<int>(Phase::free)] + counts.of[static_cast<int>(Phase::retired)] == view->page_count)
+    if (counts.of[static_cast<int>(Phase::free)] + counts.of[static_cast<int>(Phase::retired)] ==
+        view->page_count)
         dissolve_region(daemon, number, false);
 }
 

@@ -39,7 +39,8 @@ std::uint64_t free_unit_bytes(const Control& control);
 Result<RegionView> claim_region(Worker& daemon, PageClass wanted, std::uint64_t holder, bool may_evict,
                                 std::string* warning);
 
-/// Takes the holder away from a region (its client left or gave it back); an empty one goes back to free units.
+/// Takes the holder away from a region (its client left or gave it back); an empty one goes back to free
+/// units.
 void release_region(Worker& daemon, std::uint32_t number, std::uint64_t holder);
 
 /// Tries to take a region apart: DRAINING, optionally evicting what it holds, sealing every page, units free.

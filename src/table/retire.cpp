@@ -23,7 +23,8 @@ bool finish_retired(Worker& worker, std::uint32_t number, std::uint64_t state) {
 /// PUBLISHING whose slot is final has committed: anybody may say so. False when it is still open.
 bool Worker::help_publishing(std::uint32_t number, std::uint64_t state) {
     if (!has_final_slot(control_, number, generation_of(state))) return false;
-    return control_.record(number).state.compare_exchange(state, state_word(Phase::published, generation_of(state)));
+    return control_.record(number).state.compare_exchange(state,
+                                                          state_word(Phase::published, generation_of(state)));
 }
 
 void Worker::remember_retired(std::uint32_t number, std::uint64_t state) {
@@ -54,7 +55,8 @@ bool Worker::remove_one(std::uint32_t number, std::uint64_t state, PinSlot own, 
     std::uint64_t retiring = state;  // a foreign RETIRING(delete) is decided on the same word
     const State seen = State::unpack(state);
     if (seen.phase == Phase::published || seen.phase == Phase::retiring_evict) {
-        retiring = state_word(Phase::retiring_delete, generation, pins_.identity().owner(), seen.attempt + 1u);
+        retiring =
+            state_word(Phase::retiring_delete, generation, pins_.identity().owner(), seen.attempt + 1u);
         if (!record.state.compare_exchange(state, retiring)) return false;
         fault_point("retire.after_retiring");
     } else if (seen.phase != Phase::retiring_delete) {
@@ -81,13 +83,16 @@ DeleteResult Worker::remove(const Key& key) {
     DeleteResult result = DeleteResult::pinned;  // what 8 lost races in a row mean: others hold on to it
     for (int round = 0; round < retire_rounds_max; ++round) {
         bool settled = false;
-        const Walk walk = walk_key(control_, key, [&](Word64& place, std::uint64_t word, PageRecord& record,
-                                                      std::uint32_t number, std::uint64_t state) {
-            const std::uint64_t now = record.state.load(shm::acquire);
-            if (generation_of(now) != generation_of(state) || place.load(shm::acquire) != word) return true;
-            settled = remove_one(number, now, own, &result);
-            return true;
-        });
+        const Walk walk =
+            walk_key(control_, key,
+                     [&](Word64& place, std::uint64_t word, PageRecord& record, std::uint32_t number,
+                         std::uint64_t state) {
+                         const std::uint64_t now = record.state.load(shm::acquire);
+                         if (generation_of(now) != generation_of(state) || place.load(shm::acquire) != word)
+                             return true;
+                         settled = remove_one(number, now, own, &result);
+                         return true;
+                     });
         if (walk == Walk::ended) result = DeleteResult::absent;
         if (walk == Walk::damaged) result = DeleteResult::damaged;
         if (settled || walk != Walk::stopped) break;

@@ -39,9 +39,8 @@ bool is_pinned(const Control& control, std::uint32_t record, std::uint32_t gener
     shm::fence(shm::seq_cst);  // pairs with the pin stores: whoever we do not see will see our RETIRING
     const std::uint64_t bound = control.super().bound.load(shm::fenced_load);
     if (filtered(control.record(record), keys_only, bound)) return false;
-    const bool found = any_pin(control, [&](std::uint64_t word) {
-        return pin::protects(word, record, generation, keys_only);
-    });
+    const bool found = any_pin(
+        control, [&](std::uint64_t word) { return pin::protects(word, record, generation, keys_only); });
     shm::fence(shm::acquire);  // a cleared pin's payload loads come before whatever we do with the page
     return found;
 }
@@ -75,7 +74,8 @@ void advance_epoch(const Control& control) {
     auto& super = control.super();
     const std::uint64_t before = super.epoch.load(shm::seq_cst);
     if (!super.epoch.compare_exchange(before, before + 1)) return;  // another host's daemon has just moved it
-    // Only now look: a lease whose `oldest` is not there yet will re-read the epoch and raise its record again.
+    // Only now look: a lease whose `oldest` is not there yet will re-read the epoch and raise its record
+    // again.
     shm::fence(shm::seq_cst);
     std::uint64_t bound = before + 1;
     const std::uint32_t chunks = chunks_in_use(control);
@@ -85,7 +85,8 @@ void advance_epoch(const Control& control) {
         if (oldest == 0 || oldest >= bound) continue;
         // A lease released by another thread than its own leaves `oldest` standing: then no lease is in here.
         bool held = false;
-        for (const auto& word : chunk.pins) held = held || pin::kind(word.load(shm::fenced_load)) == PinKind::lease;
+        for (const auto& word : chunk.pins)
+            held = held || pin::kind(word.load(shm::fenced_load)) == PinKind::lease;
         if (held) bound = oldest;
     }
     for (int round = 0; round < recheck_rounds_max; ++round) {

@@ -7,8 +7,8 @@
 namespace maru::table {
 namespace {
 
-/// What a sweep does with one record of an owner. Every step is a compare-and-swap that another sweeper may repeat.
-/// `dead`: proven; else only what is safe against a living owner.
+/// What a sweep does with one record of an owner. Every step is a compare-and-swap that another sweeper may
+/// repeat. `dead`: proven; else only what is safe against a living owner.
 void sweep_record(Worker& sweeper, std::uint32_t number, Owner owner, bool dead, SweepReport* report) {
     const Control& control = sweeper.control();
     if (number == 0 || number >= control.record_count()) return;
@@ -77,14 +77,15 @@ void sweep_chunks(Worker& sweeper, Identity who, bool dead, SweepReport* report)
     const Control& control = sweeper.control();
     for (std::uint32_t c = 0; c < control.chunk_count(); ++c) {
         PinChunk& chunk = control.chunk(c);
-        // The epoch before the owner: seen in this order it is this owner's or an older one, never the next one's,
-        // so that a sweeper that comes late clears no word of the next owner.
+        // The epoch before the owner: seen in this order it is this owner's or an older one, never the next
+        // one's, so that a sweeper that comes late clears no word of the next owner.
         const std::uint64_t epoch = chunk.epoch.load(shm::acquire);
         if (chunk.owner.load(shm::acquire) != who.holder_word()) continue;
         sweep_chunk_words(sweeper, chunk, epoch, who.owner(), dead, report);
         if (!dead) continue;
         fold_counters(control, chunk.counters);
-        // `summary` and `oldest` stay as they are: the next owner resets them, and until then they cost a look.
+        // `summary` and `oldest` stay as they are: the next owner resets them, and until then they cost a
+        // look.
         if (chunk.owner.compare_exchange(who.holder_word(), 0)) ++report->chunks;
     }
 }
@@ -146,8 +147,8 @@ SweepReport sweep_dead(Worker& sweeper, Identity dead) {
     let_go_of_regions(sweeper, dead, &report);
     fold_counters(control, control.client_stats(dead.slot));
     // Last: only now may the slot carry another client, under the next generation.
-    control.client(dead.slot)
-        .state.compare_exchange(expected, client_state::pack(ClientPhase::free, dead.generation + 1));
+    control.client(dead.slot).state.compare_exchange(
+        expected, client_state::pack(ClientPhase::free, dead.generation + 1));
     return report;
 }
 
@@ -172,8 +173,11 @@ std::uint32_t sweep_records(Worker& sweeper, std::uint32_t from, std::uint32_t c
             case Phase::retiring_delete:
                 if (is_dead(control, state.owner)) sweep_record(sweeper, number, state.owner, true, report);
                 break;
-            case Phase::retired: sweep_record(sweeper, number, {}, true, report); break;
-            default: break;
+            case Phase::retired:
+                sweep_record(sweeper, number, {}, true, report);
+                break;
+            default:
+                break;
         }
     }
     return end == control.record_count() ? 0 : end;

@@ -21,8 +21,8 @@ struct SweepReport {
     void add(const SweepReport& other);
 };
 
-/// Verdict "gone", without proof of death: only what is safe against a living owner. Completes publications that
-/// have committed, undoes retirements, ends key pins, lets go of regions; the slot becomes QUARANTINED.
+/// Verdict "gone", without proof of death: only what is safe against a living owner. Completes publications
+/// that have committed, undoes retirements, ends key pins, lets go of regions; the slot becomes QUARANTINED.
 /// May be repeated, also by another sweeper.
 SweepReport sweep_gone(Worker& sweeper, Identity gone);
 
@@ -31,16 +31,16 @@ SweepReport sweep_gone(Worker& sweeper, Identity gone);
 /// another sweeper, also late. Death of the sweeper: the next sweep goes on.
 SweepReport sweep_dead(Worker& sweeper, Identity dead);
 
-/// A slice of the full pass that a starting daemon makes over all records: owners that are proven dead (`is_dead`),
-/// RETIRED pages. Returns the number to go on from, 0 when the pass is complete.
+/// A slice of the full pass that a starting daemon makes over all records: owners that are proven dead
+/// (`is_dead`), RETIRED pages. Returns the number to go on from, 0 when the pass is complete.
 std::uint32_t sweep_records(Worker& sweeper, std::uint32_t from, std::uint32_t count,
                             bool (*is_dead)(const Control&, Owner), SweepReport* report);
 
 /// True when no client slot carries this owner any more, or the slot is DEAD with that generation.
 bool owner_is_dead(const Control& control, Owner owner);
 
-/// Clears key pins older than `ttl_s` seconds by the daemon's own clock. `seen` remembers when each pin word was
-/// first seen; it belongs to the caller. Returns how many went, adding them to `expired_of[client slot]`.
+/// Clears key pins older than `ttl_s` seconds by the daemon's own clock. `seen` remembers when each pin word
+/// was first seen; it belongs to the caller. Returns how many went, adding them to `expired_of[client slot]`.
 class KeyPinExpiry {
   public:
     explicit KeyPinExpiry(const Control& control);

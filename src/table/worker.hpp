@@ -65,9 +65,11 @@ class Worker {
     /// A free page of one of these regions (those the client claimed). ok, full (none there) or, when no pin
     /// slot is left, contended.
     Code alloc_from(std::span<const std::uint32_t> regions, PageClass wanted, Page* page);
-    /// A FREE or RETIRED page of any region of the class.
+    /// A FREE page of any region of the class, as the hints show it.
     Code alloc_anywhere(PageClass wanted, Page* page);
-    /// Evicts with a clock hand (visited bits) and takes the page of one victim; the other victims become FREE.
+    /// Evicts with a clock hand (visited bits) and takes the page of one victim; the other victims become
+    /// FREE. Takes FREE and RETIRED pages that the hand meets. With the domain's eviction policy `none` only
+    /// those.
     Code evict_to_reuse(PageClass wanted, Page* page);
     /// Evicts up to `count` objects of the class (any class when page_4k is 0); returns how many went.
     std::size_t evict(PageClass which, std::size_t count);
@@ -95,8 +97,8 @@ class Worker {
     Code release(std::uint64_t token);
     /// No pin, no eviction credit.
     bool exists(const Key& key);
-    /// A key pin by name: ok and its token, miss, full or damaged. Protects the object from delete and eviction,
-    /// not a view's bytes after expiry.
+    /// A key pin by name: ok and its token, miss, full or damaged. Protects the object from delete and
+    /// eviction, not a view's bytes after expiry.
     Code pin_key(const Key& key, std::uint64_t* token, std::uint32_t* record);
     /// Ends a key pin; false when it had expired or was released before.
     bool unpin(std::uint64_t token);
@@ -106,8 +108,8 @@ class Worker {
     /// codes[i] and views[i] for keys[i]. All spans have one length.
     void retrieve_batch(std::span<const Key> keys, std::span<View> views, std::span<Code> codes);
     void exists_batch(std::span<const Key> keys, std::span<bool> present);
-    /// Number of leading keys that are present; with `views` each of those is pinned by a lease. A pin slot that
-    /// is missing ends the prefix like a miss.
+    /// Number of leading keys that are present; with `views` each of those is pinned by a lease. A pin slot
+    /// that is missing ends the prefix like a miss.
     std::size_t match_prefix(std::span<const Key> keys, View* views);
     void release_batch(std::span<const std::uint64_t> tokens);
 
@@ -130,8 +132,10 @@ class Worker {
     enum class Scan { clean, lost, again, damaged };
 
     // lookup.cpp
-    bool settle_lease(PageRecord& record, std::uint32_t generation, const Word64& slot, std::uint64_t slot_word);
-    bool settle_key_pin(PageRecord& record, std::uint32_t generation, const Word64& slot, std::uint64_t slot_word);
+    bool settle_lease(PageRecord& record, std::uint32_t generation, const Word64& slot,
+                      std::uint64_t slot_word);
+    bool settle_key_pin(PageRecord& record, std::uint32_t generation, const Word64& slot,
+                        std::uint64_t slot_word);
     Code fill_view(std::uint32_t number, std::uint32_t generation, PinSlot slot, View* view);
     Code retrieve_with(const Key& key, PinSlot slot, View* view);
 
