@@ -123,7 +123,8 @@ class Prefill {
         std::printf(
             "stored %llu chunks of %.1f MiB (%llu layers x %llu tokens x %llu heads x %llu x K,V x bf16) in "
             "%.2f s: "
-            "%.2f GB/s computed in place, publish %.1f us each (median)\n",
+            "%.2f GB/s computed in place, with the first touch of the memory; publish %.1f us "
+            "each (median)\n",
             static_cast<unsigned long long>(count), static_cast<double>(shape_.bytes()) / (1 << 20),
             static_cast<unsigned long long>(shape_.layers), static_cast<unsigned long long>(shape_.tokens),
             static_cast<unsigned long long>(shape_.heads), static_cast<unsigned long long>(shape_.head_size),
