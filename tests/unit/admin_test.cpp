@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "daemon/admin/census.hpp"
 #include "domain_fixture.hpp"
 #include "wire/key_text.hpp"
 
@@ -352,6 +353,34 @@ TEST_CASE("wrong commands and arguments are refused with what would be right") {
     CHECK(desk.ask("clients", R"({"cursor": 18446744073709551615})")["next"].is_null());
     CHECK(desk.ask("regions", R"({"cursor": 18446744073709551615})")["next"].is_null());
     CHECK(desk.ask("keys", R"({"limit": 18446744073709551615})")["keys"].empty());
+}
+
+TEST_CASE("a count that is cut into slices comes to the same numbers") {
+    Domain domain;
+    Client& engine = domain.client();
+    domain.claim(engine, 1);  // 512 pages of 4 KiB: several steps
+    REQUIRE(engine.put("key", "value") == Code::ok);
+    const auto view = engine.hold("key");
+
+    Census census(domain.control());
+    int calls = 1;
+    while (!census.refresh(MonotonicClock::now())) {
+        CHECK(census.latest().regions.empty());
+        REQUIRE(++calls < 1000);
+    }
+    CHECK(calls > 3);
+    REQUIRE(census.latest().regions.size() == 2);
+    const auto& first = census.latest().regions[0].pages;
+    CHECK(first.published == 1);
+    CHECK(first.pinned == 1);
+    CHECK(first.free == 7);
+    CHECK(census.latest().regions[1].pages.free == 512);
+    CHECK(census.records_done() == 520);
+    CHECK(census.latest().leases == 1);
+    // It is kept for a while, so that one who asks for all parts of a list does not start it over.
+    CHECK(census.refresh(MonotonicClock::now()));
+    CHECK(census.latest().regions.size() == 2);
+    CHECK(engine.worker.release(view.token) == Code::ok);
 }
 
 TEST_CASE("ping tells who answers") {

@@ -160,7 +160,12 @@ int put_value(const Options& options, const std::string& key, const std::string&
     Client client;
     const auto page = page_bytes == 0 ? page_bytes_for(value->size(), *largest) : page_bytes;
     if (const int failed = connect(options, page, &client); failed != exit_done) return failed;
-    const auto status = maru_put(client.get(), key.data(), key.size(), value->data(), value->size());
+    // Looked up first, so that a refusal claims no memory.
+    auto status = maru_exists(client.get(), key.data(), key.size());
+    if (status == MARU_MISS)
+        status = maru_put(client.get(), key.data(), key.size(), value->data(), value->size());
+    else if (status == MARU_OK)
+        status = MARU_EXISTS;
     if (status == MARU_EXISTS)
         return fail(shown(key) + " is already present; its first value stays (`maructl rm` removes it)",
                     exit_no);
