@@ -143,9 +143,11 @@ maru_status Client::close() {
 maru_status Client::release_late(std::uint64_t token) {
     if (ward.forked.load(std::memory_order_relaxed)) return forked();
     const std::lock_guard lock(life_mutex_);
-    if (life_ != Life::closed || !table::release_token(*control, identity_, token, table::PinKind::lease))
+    const bool standing = life_ == Life::closing || life_ == Life::closed;
+    if (!standing || !table::release_token(*control, identity_, token, table::PinKind::lease))
         return fail(Code::invalid, "this view does not name a standing lease, and its client is closed");
-    if (views_out_ > 0 && --views_out_ == 0) finish(deadline());
+    // While the close is still waiting for other calls it has not counted yet.
+    if (life_ == Life::closed && views_out_ > 0 && --views_out_ == 0) finish(deadline());
     return MARU_OK;
 }
 

@@ -34,6 +34,8 @@ struct ThreadHoldings {
 };
 thread_local ThreadHoldings thread_holdings;
 
+constexpr std::uint64_t no_state = ~std::uint64_t{0};  // a phase that no client slot has
+
 long membarrier(int command) {
     return ::syscall(SYS_membarrier, command, 0, 0);
 }
@@ -71,11 +73,19 @@ Hands* Roster::take() {
     }
     auto made = std::make_unique<Hands>();
     made->slot_state = &control_->client(identity_.slot).state;
-    made->active = table::client_state::pack(table::ClientPhase::active, identity_.generation);
+    made->active =
+        fenced_ ? no_state : table::client_state::pack(table::ClientPhase::active, identity_.generation);
     made->worker.emplace(*control_, identity_);
     idle_.reserve(all_.size() + 1);  // so that giving back cannot fail
     all_.push_back(std::move(made));
     return all_.back().get();
+}
+
+void Roster::fence() {
+    const std::lock_guard lock(mutex_);
+    fenced_ = true;
+    for (auto& hands : all_)
+        hands->active.store(no_state, std::memory_order_relaxed);  // a hint, seen soon
 }
 
 void Roster::give_back(Hands* hands) {

@@ -20,11 +20,12 @@ struct alignas(128) Hands {
     /// A call is under way. Written by the thread, read by who closes the client (Roster::quiesce).
     std::atomic<std::uint32_t> busy{0};
     const shm::Word64* slot_state = nullptr;  // of the client slot
-    std::uint64_t active = 0;                 // what it reads while this client may act
+    // What it reads while this client may act. Relaxed: Roster::fence makes it a value that no slot has.
+    std::atomic<std::uint64_t> active{0};
     std::optional<table::Worker> worker;
 
     /// The daemon took this client for gone. Acquire: what the daemon's sweep did before is seen.
-    bool fenced() const { return slot_state->load(shm::acquire) != active; }
+    bool fenced() const { return slot_state->load(shm::acquire) != active.load(std::memory_order_relaxed); }
 };
 
 /// All hands of one client.
@@ -39,6 +40,8 @@ class Roster {
     Hands* take();
     void give_back(Hands* hands);
 
+    /// From here on every hands is fenced, whatever the client slot says.
+    void fence();
     /// Waits until no other call is under way, `own` excepted; the ward's serial was changed before, so that
     /// no new one begins. False when the deadline passed first.
     bool quiesce(Deadline deadline, const Hands* own);
@@ -59,7 +62,7 @@ class Roster {
     std::mutex mutex_;
     std::vector<std::unique_ptr<Hands>> all_;
     std::vector<Hands*> idle_;
-    bool ended_ = false;
+    bool ended_ = false, fenced_ = false;
 };
 
 /// What a thread used last. In the static TLS block, reached without a call; small, as a library that is

@@ -162,6 +162,7 @@ Result<void> Client::start(wire::Stream stream, const std::string& path) {
         find_held();
         no_claim_until_ms_.store(0, std::memory_order_relaxed);
     };
+    events.refused = [roster = roster_] { roster->fence(); };
     connection_ =
         std::make_unique<Connection>(std::move(stream), path, resume, ward, prefault_, std::move(events));
     return connection_->start();
