@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -96,33 +97,43 @@ def build_programs(build, tree):
     return programs
 
 
+def accepts(path):
+    with socket.socket(socket.AF_UNIX) as client:
+        try:
+            client.connect(str(path))
+        except OSError:
+            return False
+    return True
+
+
 def wait_for(path, process, log):
     deadline = time.monotonic() + DAEMON_START_S
-    while not path.exists():
+    while not accepts(path):
         assert process.poll() is None, f"the daemon ended with {process.returncode}:\n{log.read_text()}"
         assert time.monotonic() < deadline, f"no socket after {DAEMON_START_S} s:\n{log.read_text()}"
         time.sleep(0.01)  # between two looks
 
 
 def run_with_daemon(daemon, tree, programs, environment):
-    socket, log = tree / "maru.sock", tree / "daemon.log"
+    path, log = tree / "maru.sock", tree / "daemon.log"
     pool = pathlib.Path(f"/dev/shm/maru-abi-{os.getpid()}")
     config = tree / "maru.toml"
     config.write_text(f'[[pool]]\nname = "abi"\nkind = "shm"\npath = "{pool}"\nsize = "64MiB"\n')
     with open(log, "w", encoding="utf-8") as output:
-        process = subprocess.Popen([daemon, "--config", str(config), "--socket", str(socket)], stdout=output,
+        process = subprocess.Popen([daemon, "--config", str(config), "--socket", str(path)], stdout=output,
                                    stderr=output, env=environment)
     try:
-        wait_for(socket, process, log)
+        wait_for(path, process, log)
         for program in programs:
-            run(program, socket, env=environment)
+            run(program, path, env=environment)
         process.terminate()
         assert process.wait(20) == 0, f"the daemon did not stop cleanly:\n{log.read_text()}"
     finally:
         if process.poll() is None:
             process.kill()
             process.wait()
-        pool.unlink(missing_ok=True)
+        for left in pool.parent.glob(f"{pool.name}*"):
+            left.unlink()
 
 
 def main():
