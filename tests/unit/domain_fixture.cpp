@@ -194,14 +194,19 @@ RegionView Domain::claim(Client& client, std::uint32_t page_4k) {
     return *region;
 }
 
-std::byte* Domain::bytes_of(const PageLocation& location) const {
+std::byte* Domain::find_bytes(const PageLocation& location) const {
     std::uint32_t pool = 0;
     std::uint64_t offset = 0;
-    REQUIRE(control_->place(location, &pool, &offset));
-    REQUIRE(pool == 0);
-    REQUIRE(offset >= payload_begin_);
-    REQUIRE(offset - payload_begin_ + location.page_bytes() <= payload_->bytes().size());
-    return payload_->bytes().data() + (offset - payload_begin_);
+    if (!control_->place(location, &pool, &offset) || pool != 0 || offset < payload_begin_) return nullptr;
+    const std::uint64_t inside = offset - payload_begin_, room = payload_->bytes().size();
+    if (inside > room || location.page_bytes() > room - inside) return nullptr;
+    return payload_->bytes().data() + inside;
+}
+
+std::byte* Domain::bytes_of(const PageLocation& location) const {
+    std::byte* bytes = find_bytes(location);
+    REQUIRE(bytes != nullptr);
+    return bytes;
 }
 
 std::string Domain::text_of(const View& view) const {

@@ -107,6 +107,8 @@ class Domain {
     RegionView claim(Client& client, std::uint32_t page_4k = page_of_256k);
 
     std::byte* bytes_of(const PageLocation& location) const;
+    /// The same without an assertion: nullptr for a place outside the pool.
+    std::byte* find_bytes(const PageLocation& location) const;
     std::string text_of(const View& view) const;
 
     State state(std::uint32_t record) const {
