@@ -1,6 +1,8 @@
 """The programs that users meet first: the README's examples and the two engines of tools/quickstart."""
 
 import os
+import pathlib
+import re
 import subprocess
 
 import pytest
@@ -127,3 +129,14 @@ def test_examples_of_the_readme(domain, program):
         ended = harness.run(DEMO / program, environment=environment)
         assert ended.code == 0, ended.err
         assert ended.text.startswith("4096 bytes in region") and "the first is 42" in ended.text
+
+
+def test_the_configuration_of_the_readme_is_valid(tmp_path):
+    readme = (pathlib.Path(__file__).parents[2] / "README.md").read_text()
+    blocks = re.findall(r"^```toml\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 1
+    config = tmp_path / "maru.toml"
+    config.write_text(blocks[0])
+    ended = harness.run(harness.MARU, "--config", config, "--check-config")
+    assert ended.code == 0, ended.err
+    assert "64.0 GiB" in ended.text and "/run/maru/maru.sock" in ended.text

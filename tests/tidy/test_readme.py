@@ -19,6 +19,6 @@ def test_examples_are_the_tested_programs(language, source):
 
 
 def test_files_that_are_named_exist():
-    named = set(re.findall(r"(?<![\w/])((?:tools|tests|src|include)/[\w./-]*\w)", README.read_text()))
+    named = set(re.findall(r"(?<![\w/])((?:tools|tests|src|include|conf)/[\w./-]*\w)", README.read_text()))
     assert {"tools/check", "tools/quickstart"} <= named
     assert [name for name in sorted(named) if not (ROOT / name).exists()] == []
