@@ -4,8 +4,8 @@
  * memory alone: no system call, no lock, no allocation, no daemon. If the daemon is stopped or restarted, those
  * calls go on; only maru_connect and the claim of further memory need it.
  *
- * Threads:  every function may be called from any thread at any time, except maru_close, which must be the last
- *           call that is begun on its client (maru_release of views that are still out may come later).
+ * Threads:  every function may be called from any thread at any time. maru_close waits for calls under way; of later
+ *           ones only maru_release of views that are still out succeeds.
  * Errors:   negative status. maru_strerror has one sentence for each, maru_detail says what happened in this thread
  *           last: the thing, the value, the remedy. MARU_EXISTS and MARU_MISS are answers, not errors.
  * Keys:     1 to 4096 bytes, any bytes.
@@ -96,11 +96,13 @@ typedef struct maru_key {
 /* -- connection ---------------------------------------------------------------------------------------------- */
 
 /* Connects, maps the domain's memory and claims pool_size. Bounded by timeout_ms. On failure *client is NULL and
- * maru_detail(NULL) says why. */
+ * maru_detail(NULL) says why; on success it holds the daemon's warning, or "". */
 MARU_API maru_status maru_connect(const maru_options *options, maru_client **client);
 
-/* Ends the client. Published objects stay; reserved pages and key pins go back. Views may outlive it: memory, client
- * slot and their leases go with the last maru_release. NULL does nothing. */
+/* Ends the client. Published objects stay; reserved pages, key pins and what page handles still hold go back. Views may
+ * outlive it: memory, client slot and their leases go with the last maru_release. NULL does nothing. Later calls on the
+ * pointer give MARU_ERR_INVALID while views are out and until 1,024 other clients have ended; after that they are
+ * undefined. In a forked child it gives MARU_ERR_FORKED and touches nothing. */
 MARU_API maru_status maru_close(maru_client *client);
 
 /* Round trip to the daemon. */
