@@ -18,7 +18,10 @@ Result<void> run_reference(const Request& request);
 /// Hidden: one of several processes of `two_processes`. Takes orders on standard input, a line each, and
 /// answers on standard output; ends with its input.
 Result<void> run_worker(const std::string& socket, std::uint64_t objects, std::uint64_t order_seed);
-/// Hidden: retrieves 1,000 objects in turn until `hits` is reached; what `syscalls` looks at from outside.
+/// Hidden: retrieves 1,000 objects in turn until `hits` is reached, between two marks for a tracer: failing
+/// writes of `hits_begin` and `hits_end`. What `syscalls` looks at from outside.
+inline constexpr const char* hits_begin = "maru-bench: retrievals begin";
+inline constexpr const char* hits_end = "maru-bench: retrievals end";
 Result<void> run_hits(const std::string& socket, std::uint64_t hits);
 
 }  // namespace maru::bench

@@ -59,7 +59,9 @@ Result<std::unique_ptr<Domain>> Domain::start(const Request& request, const Doma
 Domain::~Domain() {
     daemon_.stop();
     std::error_code ignored;  // the pool file may never have been made
-    if (!pool_file_.empty()) std::filesystem::remove_all(pool_file_, ignored);
+    if (pool_file_.empty()) return;
+    std::filesystem::remove_all(pool_file_, ignored);
+    std::filesystem::remove_all(pool_file_ + ".lock", ignored);
 }
 
 Result<void> Domain::plan(const DomainWish& wish) {
