@@ -263,7 +263,7 @@ class Look {
                 if (!owner_known(overflow_claim::owner(claim)))
                     find("overflow bucket claimed by a client that does not exist", at("overflow bucket", n),
                          claim);
-            } else if ((claim == overflow_claim::linked) != linked[n]) {
+            } else if (claim > overflow_claim::linked || (claim == overflow_claim::linked) != linked[n]) {
                 find("overflow bucket and its claim disagree", at("overflow bucket", n), claim, linked[n]);
             }
         }
