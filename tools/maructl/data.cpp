@@ -83,7 +83,8 @@ Result<std::string> read_value(const std::string& name, std::uint64_t limit) {
         number = file.get();
     }
     struct stat status {};
-    if (::fstat(number, &status) != 0) return Error{Code::invalid, error_text(name)};
+    const std::string from = name == "-" ? "standard input" : name;
+    if (::fstat(number, &status) != 0) return Error{Code::invalid, error_text(from)};
     if (S_ISDIR(status.st_mode)) return Error{Code::invalid, name + " is a directory: give a file or a pipe"};
     std::string value;
     while (value.size() <= limit) {
@@ -93,8 +94,7 @@ Result<std::string> read_value(const std::string& name, std::uint64_t limit) {
         value.resize(begin + room);
         const auto got = ::read(number, value.data() + begin, room);
         value.resize(begin + (got > 0 ? static_cast<std::size_t>(got) : 0));
-        if (got < 0 && errno != EINTR)
-            return Error{Code::invalid, error_text(name == "-" ? "standard input" : name)};
+        if (got < 0 && errno != EINTR) return Error{Code::invalid, error_text(from)};
         if (got == 0) break;
     }
     return value;
@@ -153,7 +153,8 @@ int put_value(const Options& options, const std::string& key, const std::string&
     const auto value = read_value(input, limit);
     if (!value) return fail(value.error().text);
     if (value->size() > limit)
-        return fail(input + " is larger than one page, " + format_size(limit) +
+        return fail((input == "-" ? "standard input" : input) + " is larger than one page, " +
+                        format_size(limit) +
                         (page_bytes == 0 ? ": pages of this domain are no larger; add a larger [[pool]]"
                                          : ": give a larger --page-size, or none"),
                     exit_no);

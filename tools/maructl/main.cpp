@@ -1,5 +1,6 @@
 // maructl: looks into a running daemon, and moves single values.
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
 #include <functional>
@@ -111,7 +112,14 @@ void add_lists(CLI::App& app, Line& line, Command* chosen) {
     keys->add_option("--prefix", line.prefix,
                      "Only keys that begin so (text, hex: or int:; at most 120 bytes)")
         ->type_name("P");
-    keys->add_option("--limit", line.limit, "At most so many")->type_name("N")->check(CLI::PositiveNumber);
+    keys->add_option("--limit", line.limit, "At most so many")
+        ->type_name("N")
+        ->check([](const std::string& given) {
+            std::uint64_t number = 0;
+            const auto [end, problem] = std::from_chars(given.data(), given.data() + given.size(), number);
+            const bool whole = problem == std::errc{} && end == given.data() + given.size() && number > 0;
+            return whole ? std::string() : "\"" + given + "\" is not a whole number from 1 on";
+        });
     keys->callback([chosen] { *chosen = run_keys; });
 }
 
@@ -148,6 +156,16 @@ void add_data(CLI::App& app, Line& line, Command* chosen) {
     });
 }
 
+/// A word that is no command reads as a missing command to the parser.
+std::string unknown_command(const CLI::App& app) {
+    const auto words = app.remaining();
+    if (words.empty()) return {};
+    std::string known;
+    for (const auto* command : app.get_subcommands({}))
+        known += (known.empty() ? "" : ", ") + command->get_name();
+    return "there is no command \"" + wire::printable(words.front()) + "\"; there are " + known;
+}
+
 int run(int argc, char** argv) {
     Line line;
     Command chosen;
@@ -165,6 +183,9 @@ int run(int argc, char** argv) {
     add_data(app, line, &chosen);
     try {
         app.parse(argc, argv);
+    } catch (const CLI::RequiredError& error) {
+        const auto unknown = app.get_subcommands().empty() ? unknown_command(app) : std::string();
+        return unknown.empty() ? (app.exit(error), exit_cannot) : wrong_use({Code::invalid, unknown});
     } catch (const CLI::ParseError& error) {
         return app.exit(error) == 0 ? exit_done : exit_cannot;
     }
