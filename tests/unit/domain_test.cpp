@@ -52,6 +52,14 @@ void scribble(const std::string& path, off_t at, const void* bytes, std::size_t 
     REQUIRE(::pwrite(file.get(), bytes, size, at) == static_cast<ssize_t>(size));
 }
 
+/// The first 4 MiB of a file: superblock and tables.
+std::string first_bytes(const std::string& path) {
+    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    std::string bytes(4 * MiB, 0);
+    REQUIRE(::pread(file.get(), bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()));
+    return bytes;
+}
+
 Result<Domain> open_again(const Config& config, ExitCode* exit) {
     return open_domain(config, exit);
 }
@@ -156,10 +164,7 @@ TEST_CASE("damage, another version and foreign memory are refused and left as th
     CHECK(exit == ExitCode::no_pool);
     CHECK(refused.error().text.find(file) != std::string::npos);
     CHECK(refused.error().text.find("--format") != std::string::npos);
-    REQUIRE(::stat(file.c_str(), &after) == 0);
-    CHECK(after.st_ino == before.st_ino);
-    CHECK(after.st_mtim.tv_sec == before.st_mtim.tv_sec);
-    CHECK(after.st_mtim.tv_nsec == before.st_mtim.tv_nsec);
+    CHECK((first_bytes(file) == before));
 }
 
 TEST_CASE("a format that was cut short reads as blank and is done again") {
