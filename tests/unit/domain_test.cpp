@@ -156,9 +156,7 @@ TEST_CASE("damage, another version and foreign memory are refused and left as th
         const std::uint64_t bytes = ~std::uint64_t{0};
         scribble(file, offsetof(table::Superblock, control_bytes), &bytes, sizeof bytes);
     }
-    struct stat before {
-    }, after{};
-    REQUIRE(::stat(file.c_str(), &before) == 0);
+    const std::string before = first_bytes(file);
     const auto refused = open_again(folder.config(), &exit);
     REQUIRE_FALSE(refused);
     CHECK(exit == ExitCode::no_pool);
