@@ -1,4 +1,6 @@
 // Where pages come from: held regions, claims, regions of others, eviction.
+#include <new>
+
 #include "base/fault_point.hpp"
 #include "client/client.hpp"
 #include "table/regions.hpp"
@@ -53,7 +55,9 @@ Result<wire::Frame> Client::ask(const std::function<wire::Bytes(std::uint32_t)>&
 
 /// True when it is worth looking at the held regions again: this thread or another one claimed some.
 bool Client::claim_more(Hands&, std::uint64_t* held_before) {
-    if (!settings_.expand || now_ms() < no_claim_until_ms_.load(std::memory_order_relaxed)) return false;
+    if (!settings_.expand || claim_unanswered_.load(std::memory_order_relaxed) ||
+        now_ms() < no_claim_until_ms_.load(std::memory_order_relaxed))
+        return false;
     {
         std::unique_lock lock(claim_mutex_);
         if (claiming_) claim_ended_.wait_until(lock, deadline(), [&] { return !claiming_; });
@@ -64,17 +68,32 @@ bool Client::claim_more(Hands&, std::uint64_t* held_before) {
         }
         claiming_ = true;
     }
-    const wire::Claim claim{page_bytes, settings_.expand_bytes};
-    auto answer = ask([&](std::uint32_t number) { return wire::encode_frame(number, claim); });
-    std::uint64_t got = 0;
-    if (answer)
-        if (auto claimed = wire::open<wire::Claimed>(*answer)) got = adopt(*claimed);
-    if (got == 0) note_none_left();  // full, or nobody answers: not again for a while
+    const std::uint64_t got = claim_once();
     const std::lock_guard lock(claim_mutex_);
     claiming_ = false;
     claim_ended_.notify_all();
     *held_before = held_->all().size();
     return got != 0;
+}
+
+/// Never throws: others wait for its end.
+std::uint64_t Client::claim_once() noexcept {
+    std::uint64_t got = 0;
+    try {
+        const wire::Claim claim{page_bytes, settings_.expand_bytes};
+        auto answer = ask([&](std::uint32_t number) { return wire::encode_frame(number, claim); });
+        if (answer) {
+            if (auto claimed = wire::open<wire::Claimed>(*answer)) got = adopt(*claimed);
+        } else if (answer.error().code == Code::timeout) {
+            // Not asked again before the daemon has answered this one or was replaced: a stopped daemon costs
+            // one time limit, not one for each allocation. Relaxed: a hint.
+            claim_unanswered_.store(true, std::memory_order_relaxed);
+        }
+    } catch (const std::bad_alloc&) {
+        got = 0;
+    }
+    if (got == 0) note_none_left();  // full, or nobody answers: not again for a while
+    return got;
 }
 
 Code Client::allocate(Hands& hands, table::Page* page) {

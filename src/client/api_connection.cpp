@@ -33,6 +33,29 @@ maru_status maru_close(maru_client* client) {
     }
 }
 
+maru_status maru_close_keeping(maru_client* client, const maru_page* pages, size_t count) {
+    if (client == nullptr || (count > 0 && pages == nullptr))
+        return fail(Code::invalid, "the client or the pages are NULL");
+    try {
+        return client->close({pages, count});
+    } catch (const std::exception& error) {
+        return fail(Code::unavailable, error.what());
+    }
+}
+
+maru_status maru_hold(maru_client* client) {
+    return client != nullptr ? client->hold() : fail(Code::invalid, "the client is NULL");
+}
+
+maru_status maru_let_go(maru_client* client) {
+    if (client == nullptr) return fail(Code::invalid, "the client is NULL");
+    try {
+        return client->let_go();
+    } catch (const std::exception& error) {
+        return fail(Code::unavailable, error.what());
+    }
+}
+
 maru_status maru_ping(maru_client* client) {
     Call call(client);
     if (!call || !call.active()) return call.status();

@@ -110,6 +110,16 @@ maru_status maru_retrieve(maru_client* client, const void* key, size_t key_size,
     return code == Code::ok ? hand_out(call, found, view) : not_found(code);
 }
 
+maru_status maru_lease(maru_client* client, uint32_t region, uint32_t page, maru_view* view) {
+    Call call(client);
+    if (!call || !call.active()) return call.status();
+    if (view == nullptr) return fail(Code::invalid, "the place for the view is NULL");
+    *view = {};
+    table::View found;
+    const Code code = call.worker().lease_page(region, page, &found);
+    return code == Code::ok ? hand_out(call, found, view) : not_found(code);
+}
+
 maru_status maru_release(maru_client* client, maru_view* view) {
     if (view == nullptr) return fail(Code::invalid, "the view is NULL");
     Call call(client);

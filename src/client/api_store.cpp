@@ -71,14 +71,26 @@ maru_status store_one(Call& call, const void* key_data, std::size_t key_size, ma
     return fail_plainly(code);
 }
 
+enum class From { anywhere, held_regions };
+
+Code take_page(Call& call, From from, table::Page* page) {
+    Client& client = call.client();
+    if (from == From::anywhere) return client.allocate(call.hands(), page);
+    const table::PageClass wanted{static_cast<std::uint32_t>(client.page_bytes / table::page_align),
+                                  client.name_space};
+    if (call.worker().alloc_from(client.held().all(), wanted, page) == Code::ok) return Code::ok;
+    (void)fail(Code::full, "the held regions have no free page");
+    return Code::full;
+}
+
 /// Reserves a page; the caller's to give back.
-maru_status reserve(Call& call, std::uint64_t size, table::Page* page, std::byte** data) {
+maru_status reserve(Call& call, std::uint64_t size, From from, table::Page* page, std::byte** data) {
     Client& client = call.client();
     if (size > client.page_bytes)
         return fail_with(
             Code::too_large, "%llu bytes do not fit a page of %llu bytes: connect with a larger page_size",
             static_cast<unsigned long long>(size), static_cast<unsigned long long>(client.page_bytes));
-    const Code code = client.allocate(call.hands(), page);
+    const Code code = take_page(call, from, page);
     if (code != Code::ok) return code == Code::full ? MARU_ERR_FULL : fail_plainly(code);
     *data = client.memory->address(page->location);
     if (*data != nullptr && size <= page->location.page_bytes()) return MARU_OK;
@@ -86,10 +98,10 @@ maru_status reserve(Call& call, std::uint64_t size, table::Page* page, std::byte
     return fail(Code::damaged, "the record of a free page names a place outside every pool");
 }
 
-maru_status alloc_one(Call& call, std::uint64_t size, maru_page* page) {
+maru_status alloc_one(Call& call, std::uint64_t size, From from, maru_page* page) {
     table::Page reserved;
     std::byte* data = nullptr;
-    const maru_status status = reserve(call, size, &reserved, &data);
+    const maru_status status = reserve(call, size, from, &reserved, &data);
     if (status != MARU_OK) return status;
     call.client().page_marks().set(reserved.token);
     *page = {data,           size,           reserved.location.region, reserved.location.page_index,
@@ -105,7 +117,7 @@ maru_status put_one(Call& call, const table::Key& key, const void* data, std::ui
     }
     table::Page page;
     std::byte* room = nullptr;
-    const maru_status reserved = reserve(call, size, &page, &room);
+    const maru_status reserved = reserve(call, size, From::anywhere, &page, &room);
     if (reserved != MARU_OK) return reserved;
     if (size > 0) maru::shm::copy_in(room, data, size);
     const std::uint64_t checksum = call.client().checksums ? checksum_of(data, size) : 0;
@@ -115,25 +127,46 @@ maru_status put_one(Call& call, const table::Key& key, const void* data, std::ui
     return fail_plainly(code);
 }
 
-}  // namespace
-
-extern "C" {
-
-maru_status maru_alloc(maru_client* client, uint64_t size, maru_page* page) {
+maru_status alloc(maru_client* client, std::uint64_t size, From from, maru_page* page) {
     if (page == nullptr) return fail(Code::invalid, "the place for the page is NULL");
     *page = {};
     Call call(client);
     if (!call || !call.active()) return call.status();
     try {
-        return alloc_one(call, size, page);
+        return alloc_one(call, size, from, page);
     } catch (const std::exception& error) {
         return fail(Code::unavailable, error.what());
     }
 }
 
+/// A page that its client's close has kept.
+maru_status free_kept(maru_client* client, maru_page* page, maru_status refused) {
+    if (client == nullptr || page == nullptr || page->token == 0) return refused;
+    try {
+        const maru_status status = client->free_late(*page);
+        if (status == MARU_OK) *page = {};
+        return status;
+    } catch (const std::exception& error) {
+        return fail(Code::unavailable, error.what());
+    }
+}
+
+}  // namespace
+
+extern "C" {
+
+maru_status maru_alloc(maru_client* client, uint64_t size, maru_page* page) {
+    return alloc(client, size, From::anywhere, page);
+}
+
+maru_status maru_alloc_held(maru_client* client, uint64_t size, maru_page* page) {
+    return alloc(client, size, From::held_regions, page);
+}
+
 maru_status maru_free(maru_client* client, maru_page* page) {
     Call call(client);
-    if (!call || !call.active()) return call.status();
+    if (!call) return free_kept(client, page, call.status());
+    if (!call.active()) return call.status();
     maru_status status = MARU_ERR_INVALID;
     table::Page found;
     std::byte* data = nullptr;

@@ -25,9 +25,15 @@ namespace maru::client {
 class Client {
   public:
     static Result<maru_client*> open(const Settings& settings);
-    maru_status close();
+    /// What `kept` names stays until `free_late`.
+    maru_status close(std::span<const maru_page> kept = {});
     /// A view of a closed client.
     maru_status release_late(std::uint64_t token);
+    /// A page that the close kept.
+    maru_status free_late(const maru_page& page);
+    /// Memory and client slot stay past the close.
+    maru_status hold();
+    maru_status let_go();
 
     // -- read by every call, written before the client is opened
     alignas(64) ForkWard ward;
@@ -68,8 +74,10 @@ class Client {
     void add_held(std::uint32_t region);
     void find_held();
     bool claim_more(Hands& hands, std::uint64_t* held_before);
+    std::uint64_t claim_once() noexcept;
     void note_none_left();
-    std::size_t end_pins_and_pages(table::Worker& worker);
+    std::size_t end_pins_and_pages(table::Worker& worker, std::span<const maru_page> kept);
+    void one_view_less();
     void finish(Deadline deadline);
     Deadline deadline() const;
 
@@ -92,11 +100,13 @@ class Client {
     std::condition_variable claim_ended_;
     bool claiming_ = false;
     std::atomic<std::int64_t> no_claim_until_ms_{0};
+    std::atomic<bool> claim_unanswered_{false};
 
     std::mutex life_mutex_;
     Life life_ = Life::opening;
     std::uint64_t serial_ = 0;
-    std::size_t views_out_ = 0;  // after close
+    std::size_t views_out_ = 0;  // after close; kept pages and holds count as views
+    std::size_t holds_ = 0;
 };
 
 /// Keeps a finished client detectable until many others have come to their end, then frees it.

@@ -1,4 +1,5 @@
 // How a client ends: calls first, then pages and pins, then, with the last view, everything.
+#include <algorithm>
 #include <deque>
 
 #include "base/fault_point.hpp"
@@ -80,8 +81,11 @@ Hands* Client::enter(maru_status* status) noexcept {
     }
 }
 
-std::size_t Client::end_pins_and_pages(table::Worker& worker) {
+std::size_t Client::end_pins_and_pages(table::Worker& worker, std::span<const maru_page> kept) {
     std::size_t views = 0;
+    const auto is_kept = [&](std::uint64_t token) {
+        return std::any_of(kept.begin(), kept.end(), [&](const auto& page) { return page.token == token; });
+    };
     for_each_pin(*control, identity_, [&](std::uint32_t chunk, std::uint32_t index, std::uint64_t word) {
         const std::uint32_t number = table::pin::record(word);
         if (number == 0 || number >= control->record_count()) return;
@@ -90,6 +94,10 @@ std::size_t Client::end_pins_and_pages(table::Worker& worker) {
         if (!table::pin::same_generation(word, state.generation)) return;
         switch (table::pin::kind(word)) {
             case table::PinKind::own: {
+                if (is_kept(token)) {
+                    ++views;
+                    break;
+                }
                 table::Page page{number, state.generation, token, {}};
                 if (control->locate(control->record(number), &page.location)) (void)worker.free(page);
                 break;
@@ -98,7 +106,7 @@ std::size_t Client::end_pins_and_pages(table::Worker& worker) {
                 (void)worker.unpin(token);
                 break;
             case table::PinKind::lease:
-                if ((page_marks_->of_chunk(chunk) >> index & 1) != 0)
+                if ((page_marks_->of_chunk(chunk) >> index & 1) != 0 && !is_kept(token))
                     (void)worker.release(token);
                 else
                     ++views;
@@ -110,7 +118,7 @@ std::size_t Client::end_pins_and_pages(table::Worker& worker) {
     return views;
 }
 
-maru_status Client::close() {
+maru_status Client::close(std::span<const maru_page> kept) {
     const Deadline end = deadline_after(settings_.timeout + std::chrono::milliseconds(1000));
     if (ward.forked.load(std::memory_order_relaxed)) return forked();
     {
@@ -130,8 +138,9 @@ maru_status Client::close() {
         roster_->for_each([&](table::Worker& worker) {
             if (!std::exchange(first, false)) return;
             worker.retry_retired();
-            views_out_ = end_pins_and_pages(worker);
+            views_out_ = end_pins_and_pages(worker, kept);
         });
+        views_out_ += holds_;
         life_ = Life::closed;
         if (quiet && views_out_ == 0) finish(end);
     }
@@ -146,8 +155,44 @@ maru_status Client::release_late(std::uint64_t token) {
     const bool standing = life_ == Life::closing || life_ == Life::closed;
     if (!standing || !table::release_token(*control, identity_, token, table::PinKind::lease))
         return fail(Code::invalid, "this view does not name a standing lease, and its client is closed");
+    one_view_less();
+    return MARU_OK;
+}
+
+void Client::one_view_less() {
     // While the close is still waiting for other calls it has not counted yet.
     if (life_ == Life::closed && views_out_ > 0 && --views_out_ == 0) finish(deadline());
+}
+
+maru_status Client::free_late(const maru_page& page) {
+    if (ward.forked.load(std::memory_order_relaxed)) return forked();
+    const std::lock_guard lock(life_mutex_);
+    if (life_ != Life::closing && life_ != Life::closed) return closed();
+    const table::Page kept{static_cast<std::uint32_t>(page.record),
+                           static_cast<std::uint32_t>(table::PinToken::Generation::get(page.token)), page.token, {}};
+    bool freed = false, first = true;
+    roster_->for_each([&](table::Worker& worker) {
+        if (std::exchange(first, false)) freed = worker.free(kept) == Code::ok;
+    });
+    if (!freed) return fail(Code::not_reserved, "this client does not hold that page, and it is closed");
+    one_view_less();
+    return MARU_OK;
+}
+
+maru_status Client::hold() {
+    if (ward.forked.load(std::memory_order_relaxed)) return forked();
+    const std::lock_guard lock(life_mutex_);
+    if (life_ != Life::open) return closed();
+    ++holds_;
+    return MARU_OK;
+}
+
+maru_status Client::let_go() {
+    if (ward.forked.load(std::memory_order_relaxed)) return forked();
+    const std::lock_guard lock(life_mutex_);
+    if (holds_ == 0) return fail(Code::invalid, "this client's memory is not held");
+    --holds_;
+    one_view_less();
     return MARU_OK;
 }
 

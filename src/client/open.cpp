@@ -157,10 +157,12 @@ Result<void> Client::start(wire::Stream stream, const std::string& path) {
     events.unasked = [this](const wire::Frame& frame) {
         // The answer to a claim that nobody waited for: the memory is this client's all the same.
         if (auto claimed = wire::open<wire::Claimed>(frame)) adopt(*claimed);
+        claim_unanswered_.store(false, std::memory_order_relaxed);
     };
     events.resumed = [this] {
         find_held();
         no_claim_until_ms_.store(0, std::memory_order_relaxed);
+        claim_unanswered_.store(false, std::memory_order_relaxed);
     };
     events.refused = [roster = roster_] { roster->fence(); };
     connection_ =
