@@ -105,6 +105,14 @@ MARU_API maru_status maru_connect(const maru_options *options, maru_client **cli
  * undefined. In a forked child it gives MARU_ERR_FORKED and touches nothing. */
 MARU_API maru_status maru_close(maru_client *client);
 
+/* The same, but these pages stay this client's until maru_free of each, which is then the one call that takes them:
+ * for programs whose buffers may be written to after the close. */
+MARU_API maru_status maru_close_keeping(maru_client *client, const maru_page *pages, size_t count);
+
+/* Keeps the memory mapped, and with it the client slot, past maru_close, until maru_let_go; counted. */
+MARU_API maru_status maru_hold(maru_client *client);
+MARU_API maru_status maru_let_go(maru_client *client);
+
 /* Round trip to the daemon. */
 MARU_API maru_status maru_ping(maru_client *client);
 
@@ -113,6 +121,9 @@ MARU_API maru_status maru_ping(maru_client *client);
 /* Reserves a page with room for `size` bytes (0 is valid). MARU_ERR_TOO_LARGE over the page size; MARU_ERR_FULL when
  * the held regions are full, no more can be claimed and nothing can be evicted (the detail says what holds it). */
 MARU_API maru_status maru_alloc(maru_client *client, uint64_t size, maru_page *page);
+
+/* The same without waiting: MARU_ERR_FULL when the held regions have no free page, though maru_alloc may find one. */
+MARU_API maru_status maru_alloc_held(maru_client *client, uint64_t size, maru_page *page);
 
 /* Gives an unpublished page back; after maru_store drops the page's lease, and the key stays. */
 MARU_API maru_status maru_free(maru_client *client, maru_page *page);
@@ -138,6 +149,9 @@ MARU_API maru_status maru_release(maru_client *client, maru_view *view);
 MARU_API maru_status maru_retrieve_batch(maru_client *client, const maru_key *keys, maru_view *views,
                                          maru_status *statuses, size_t count);
 MARU_API maru_status maru_release_batch(maru_client *client, maru_view *views, size_t count);
+
+/* A view of what is published in this page, whatever its key. MARU_MISS when nothing is, or no such page. */
+MARU_API maru_status maru_lease(maru_client *client, uint32_t region, uint32_t page, maru_view *view);
 
 /* Copies the value out. *size is its length, also when MARU_ERR_TOO_LARGE says that it does not fit `capacity`. */
 MARU_API maru_status maru_get(maru_client *client, const void *key, size_t key_size, void *data, uint64_t capacity,
@@ -211,6 +225,32 @@ typedef struct maru_statistics {
 
 /* Never waits for the daemon. Set statistics->size first. */
 MARU_API maru_status maru_stats(maru_client *client, maru_statistics *statistics);
+
+/* The whole domain, counted now by looking at every page record: a few milliseconds for a million pages. */
+typedef struct maru_domain_statistics {
+    size_t size;
+    uint64_t objects, object_bytes; /* published, and the bytes of their values */
+    uint64_t free_pages, reserved_pages, retired_pages, quarantined_pages;
+    uint64_t pinned_pages; /* published pages that a view or a key pin holds */
+    uint64_t page_bytes;   /* of all pages */
+    uint64_t reserved_bytes;
+    uint64_t evictions;
+    uint64_t regions, clients;
+} maru_domain_statistics;
+
+/* Never waits for the daemon. Set statistics->size first. */
+MARU_API maru_status maru_domain_stats(maru_client *client, maru_domain_statistics *statistics);
+
+typedef struct maru_client_description {
+    size_t size;
+    char instance_id[128];
+    int self; /* this very client */
+    uint64_t lookups, hits, stores, duplicates, deletes, evictions, rescues, contended;
+} maru_client_description;
+
+/* The clients of the domain, whatever their process or host: client slot `slot`. MARU_MISS for a slot without one,
+ * MARU_ERR_INVALID beyond the last slot. Never waits for the daemon. Set description->size first. */
+MARU_API maru_status maru_client_info(maru_client *client, uint32_t slot, maru_client_description *description);
 
 /* Becomes readable when the daemon goes or comes back; read 8 bytes to reset, then ask maru_stats. The descriptor
  * belongs to the client. */

@@ -169,7 +169,9 @@ maru_status Client::free_late(const maru_page& page) {
     const std::lock_guard lock(life_mutex_);
     if (life_ != Life::closing && life_ != Life::closed) return closed();
     const table::Page kept{static_cast<std::uint32_t>(page.record),
-                           static_cast<std::uint32_t>(table::PinToken::Generation::get(page.token)), page.token, {}};
+                           static_cast<std::uint32_t>(table::PinToken::Generation::get(page.token)),
+                           page.token,
+                           {}};
     bool freed = false, first = true;
     roster_->for_each([&](table::Worker& worker) {
         if (std::exchange(first, false)) freed = worker.free(kept) == Code::ok;

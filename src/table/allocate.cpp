@@ -159,13 +159,8 @@ Code Worker::free(const Page& page) {
 }
 
 Code Worker::find_reserved(std::uint32_t region, std::uint32_t page_index, Page* page) {
-    if (region >= control_.region_count()) return Code::not_reserved;
-    const RegionEntry& entry = control_.region(region);
-    const std::uint32_t first = entry.first_record.load(shm::relaxed);
-    if (page_index >= entry.page_count.load(shm::relaxed) || first >= control_.record_count() ||
-        page_index >= control_.record_count() - first)
-        return Code::not_reserved;
-    const std::uint32_t number = first + page_index;
+    std::uint32_t number = 0;
+    if (!record_of_page(region, page_index, &number)) return Code::not_reserved;
     const State state = State::unpack(control_.record(number).state.load(shm::acquire));
     if (state.phase != Phase::reserved || state.owner != pins_.identity().owner()) return Code::not_reserved;
     page->record = number;

@@ -160,6 +160,39 @@ Code Worker::retrieve(const Key& key, View* view) {
     return retrieve_with(key, slot, view);
 }
 
+/// The record that a page of a region has, as the region's entry reads now.
+bool Worker::record_of_page(std::uint32_t region, std::uint32_t page_index, std::uint32_t* record) const {
+    if (region >= control_.region_count()) return false;
+    const RegionEntry& entry = control_.region(region);
+    // Relaxed: the caller compares the record's own place with what it asked for.
+    const std::uint32_t first = entry.first_record.load(shm::relaxed);
+    if (page_index >= entry.page_count.load(shm::relaxed) || first >= control_.record_count() ||
+        page_index >= control_.record_count() - first)
+        return false;
+    *record = first + page_index;
+    return true;
+}
+
+Code Worker::lease_page(std::uint32_t region, std::uint32_t page_index, View* view) {
+    std::uint32_t number = 0;
+    if (!record_of_page(region, page_index, &number)) return Code::miss;
+    PageRecord& record = control_.record(number);
+    const std::uint64_t word = record.state.load(shm::acquire);  // pairs with the publisher's release
+    // A publication under way may still be decided against; seen as PUBLISHED it never goes back to that.
+    if (!is_live(phase_of(word)) || phase_of(word) == Phase::publishing) return Code::miss;
+    PinSlot slot;
+    if (!pins_.take(&slot)) return Code::full;
+    const std::uint32_t generation = generation_of(word);
+    pins_.announce_lease(slot, record, number, generation);
+    Code outcome = Code::miss;
+    if (settle_lease(record, generation, record.state, word))
+        outcome = fill_view(number, generation, slot, view);
+    if (outcome == Code::ok && (view->location.region != region || view->location.page_index != page_index))
+        outcome = Code::miss;  // the record moved to another region
+    if (outcome != Code::ok) pins_.clear(slot);
+    return outcome;
+}
+
 Code Worker::release(std::uint64_t token) {
     PinSlot slot;
     if (!pins_.find(token, &slot))  // announced by another thread of this client

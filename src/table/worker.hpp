@@ -93,6 +93,8 @@ class Worker {
 
     /// ok and a view under a lease, miss, full (no pin slot left) or damaged.
     Code retrieve(const Key& key, View* view);
+    /// A lease on what is published in this page, whatever its key; miss when nothing is.
+    Code lease_page(std::uint32_t region, std::uint32_t page_index, View* view);
     /// Ends a view; any thread of the client, once. invalid when the token names no standing lease.
     Code release(std::uint64_t token);
     /// No pin, no eviction credit.
@@ -132,6 +134,7 @@ class Worker {
     enum class Scan { clean, lost, again, damaged };
 
     // lookup.cpp
+    bool record_of_page(std::uint32_t region, std::uint32_t page_index, std::uint32_t* record) const;
     bool settle_lease(PageRecord& record, std::uint32_t generation, const Word64& slot,
                       std::uint64_t slot_word);
     bool settle_key_pin(PageRecord& record, std::uint32_t generation, const Word64& slot,
