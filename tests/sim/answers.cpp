@@ -1,0 +1,157 @@
+// The oracle's second half: was each answer true at some instant, and is nothing left at the end?
+#include <cstddef>
+
+#include "oracle.hpp"
+#include "table/check.hpp"
+
+namespace maru::sim {
+
+using namespace table;
+
+std::uint64_t Oracle::new_value(std::uint32_t key) {
+    values_.push_back({key, ~0ull, 0});
+    return values_.size() - 1;
+}
+
+bool Oracle::was_present(const Actor& by, std::uint32_t key) const {
+    return keys_[key].record >= 0 || keys_[key].last_present >= by.operation_began;
+}
+
+bool Oracle::was_absent(const Actor& by, std::uint32_t key) const {
+    return keys_[key].record < 0 || keys_[key].last_absent >= by.operation_began;
+}
+
+void Oracle::miss(Actor& by, std::uint32_t key, const char* what) {
+    if (!was_absent(by, key))
+        violate("%s of %s: key %u not there, but it was all the time (r%d)", what, by.name.c_str(), key,
+                keys_[key].record);
+}
+
+void Oracle::present(Actor& by, std::uint32_t key, const char* what) {
+    if (!was_present(by, key))
+        violate("%s of %s: key %u there, but it was absent all the time", what, by.name.c_str(), key);
+}
+
+std::uint32_t Oracle::hit(Actor& by, std::uint32_t key, std::uint32_t record, std::uint32_t generation,
+                          std::uint64_t token, HoldKind kind) {
+    Hold hold;
+    hold.on = true;
+    hold.process = by.process;
+    hold.kind = kind;
+    hold.record = record;
+    hold.key = key;
+    hold.by = by.name;
+    hold.chunk = static_cast<std::uint32_t>(PinToken::Chunk::get(token));
+    hold.index = static_cast<std::uint32_t>(PinToken::Index::get(token));
+    const auto& truth = records_[record];
+    hold.incarnation = truth.incarnation;
+    hold.value = truth.value;
+    const State now = state(record);
+    const PinKind wanted = kind == HoldKind::lease ? PinKind::lease : PinKind::key;
+    // The owner's own word may still be in its store buffer; what others see is what protects.
+    const std::uint64_t word = raw(&world_.control().chunk(hold.chunk).pins[hold.index], 8);
+    const bool stands = pin::protects(word, record, generation, kind == HoldKind::key_pin);
+    if (kind == HoldKind::key_pin && (!stands || pin::kind(word) != wanted)) {
+        hold.expired = true;  // the daemon ended it before the answer arrived
+    } else if (!stands) {
+        violate("%s got a view of r%u and no lease protects it", by.name.c_str(), record);
+    }
+    if (!hold.expired) {
+        if (now.generation != generation)
+            violate("%s got a view of r%u generation %u, the page is at %u", by.name.c_str(), record,
+                    generation, now.generation);
+        if (truth.key != key)
+            violate("%s asked for key %u and got key %u (r%u)", by.name.c_str(), key, truth.key, record);
+        if (values_[truth.value].to < by.operation_began)
+            violate("%s got an object of key %u that was gone before it asked (r%u)", by.name.c_str(), key,
+                    record);
+        if (kind == HoldKind::key_pin && !truth.present)
+            violate("%s pinned key %u, but its object is gone (r%u)", by.name.c_str(), key, record);
+    }
+    for (std::size_t h = 0; h < holds_.size(); ++h)
+        if (!holds_[h].on) {
+            holds_[h] = std::move(hold);
+            return static_cast<std::uint32_t>(h);
+        }
+    holds_.push_back(std::move(hold));
+    return static_cast<std::uint32_t>(holds_.size() - 1);
+}
+
+void Oracle::read(Actor& by, std::uint32_t hold_number, std::uint64_t word) {
+    const Hold& hold = holds_[hold_number];
+    if (word != payload_word(hold.value, hold.key))
+        violate("%s reads other bytes under its lease: r%u of key %u", by.name.c_str(), hold.record,
+                hold.key);
+}
+
+void Oracle::let_go_of(const Process& process) {
+    for (Hold& hold : holds_)
+        if (hold.process == &process) hold.on = false;
+}
+
+void Oracle::end_key_pins(const Process& process) {
+    for (Hold& hold : holds_)
+        if (hold.on && hold.process == &process && hold.kind == HoldKind::key_pin) hold.expired = true;
+}
+
+bool Oracle::key_pinned(std::uint32_t key) const {
+    const Control& c = world_.control();
+    for (std::uint32_t chunk = 0; chunk < c.chunk_count(); ++chunk)
+        for (std::uint32_t i = 0; i < pins_per_chunk; ++i) {
+            const std::uint64_t word = raw(&c.chunk(chunk).pins[i], 8);
+            if (pin::kind(word) == PinKind::key && records_[pin::record(word)].key == key) return true;
+        }
+    return false;
+}
+
+void Oracle::at_the_end() {
+    const Control& c = world_.control();
+    const CheckReport report = look(c);
+    for (const Finding& finding : report.findings)
+        violate("check: %s, %s", finding.what.c_str(), finding.where.c_str());
+    for (std::uint32_t record = records_per_granule; record < c.record_count(); ++record) {
+        const State now = state(record);
+        const bool rests =
+            now.phase == Phase::sealed || now.phase == Phase::free || now.phase == Phase::published;
+        if (!rests) violate("leaked page: r%u is %s after the last sweep", record, name_of(now.phase));
+        if (now.phase == Phase::published && !records_[record].present)
+            violate("r%u is PUBLISHED without an object", record);
+    }
+    for (std::uint32_t chunk = 0; chunk < c.chunk_count(); ++chunk) {
+        const std::uint64_t owner = raw(&c.chunk(chunk).owner, 8);
+        bool daemons = false;
+        for (const auto& process : *processes_)
+            daemons =
+                daemons || (process->alive && process->daemon && owner == process->identity.holder_word());
+        if (owner != 0 && !daemons) violate("leaked pin chunk %u", chunk);
+        for (std::uint32_t i = 0; i < pins_per_chunk; ++i)
+            if (raw(&c.chunk(chunk).pins[i], 8) != 0) violate("leaked pin %u.%u", chunk, i);
+    }
+    for (std::uint32_t o = 0; o < c.overflow_count(); ++o) {
+        bool linked = false;
+        for (std::uint32_t b = 0; b < c.bucket_count() + c.overflow_count(); ++b)
+            linked = linked || raw(&c.bucket(b).link, 8) == o + 1;
+        const std::uint64_t claim = raw(&c.overflow_claim(o), 8);
+        if (claim != (linked ? overflow_claim::linked : 0)) violate("leaked overflow bucket %u", o);
+        if (linked) count("overflow bucket linked");
+    }
+    for (std::uint32_t slot = 1; slot < c.client_count(); ++slot) {
+        const std::uint64_t word = raw(&c.client(slot).state, 8);
+        if (client_state::phase(word) == ClientPhase::free) continue;
+        bool daemon = false;
+        for (const auto& process : *processes_)
+            daemon = daemon || (process->alive && process->daemon && process->identity.slot == slot);
+        if (!daemon) violate("client slot %u is not free after the last sweep", slot);
+    }
+    for (std::uint32_t b = 0; b < c.bucket_count() + c.overflow_count(); ++b)
+        for (std::uint32_t s = 0; s < slots_per_bucket; ++s) {
+            const std::uint64_t word = raw(&c.bucket(b).slots[s], 8);
+            if (word == 0) continue;
+            if (slot::is_tentative(word))
+                violate("stray tentative slot %u.%u", b, s);
+            else if (!records_[slot::record(word)].present)
+                violate("stray slot %u.%u: r%u", b, s, slot::record(word));
+        }
+}
+
+}  // namespace maru::sim

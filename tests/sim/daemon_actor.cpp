@@ -1,0 +1,133 @@
+#include "simulation.hpp"
+#include "table/regions.hpp"
+
+namespace maru::sim {
+
+using namespace table;
+
+void DaemonActor::begin(const char* name) {
+    actor_.operation = name;
+    actor_.key = -1;
+    actor_.operation_began = sim_.machine_.now();
+    actor_.operation_steps = 0;
+}
+
+/// Sweeps every client slot that is DEAD; true when there was one.
+bool DaemonActor::sweep() {
+    const Control& c = worker_.control();
+    bool found = false;
+    for (std::uint32_t slot = 1; slot < c.client_count(); ++slot) {
+        begin("sweep");
+        const std::uint64_t word = c.client(slot).state.load(shm::acquire);
+        if (client_state::phase(word) != ClientPhase::dead) continue;
+        sweep_dead(worker_, {slot, client_state::generation(word)});
+        found = true;
+    }
+    return found;
+}
+
+/// Regions that clients have asked for.
+void DaemonActor::claims() {
+    for (std::size_t p = 0; p < sim_.processes_.size(); ++p) {
+        Process& client = *sim_.processes_[p];
+        if (client.wants_region == 0 || !client.alive || client.daemon || client.gone) continue;
+        begin("claim");
+        const std::uint32_t name_space = std::exchange(client.wants_region, 0) - 1;
+        auto region = claim_region(worker_, sim_.world_.page_class(name_space), client.identity.holder_word(),
+                                   random_.below(2) != 0, nullptr);
+        if (region && client.alive) client.regions.push_back(region->number);
+        // Who died while its region was formed leaves it to the daemon, as a daemon that answers a closed
+        // connection does.
+        if (region && (!client.alive || client.gone)) {
+            begin("release region");
+            release_region(worker_, region->number, client.identity.holder_word());
+        }
+    }
+}
+
+void DaemonActor::duty(const std::string& name) {
+    const Control& c = worker_.control();
+    if (name == "evict") {
+        begin("evict");
+        worker_.evict(sim_.world_.page_class(0), 1 + random_.below(2));
+    } else if (name == "epoch") {
+        begin("move epoch");
+        advance_epoch(c);
+    } else if (name == "slice") {
+        begin("sweep records");
+        SweepReport report;
+        from_ = sweep_records(worker_, from_, 1 + random_.below(64), owner_is_dead, &report);
+    } else if (name == "expire") {
+        begin("expire pins");
+        ++sim_.oracle_.expiry_pass;
+        expiry_->pass(sim_.oracle_.expiry_pass, Oracle::expiry_after, nullptr);
+    } else if (name == "recover") {
+        begin("recover regions");
+        recover_regions(worker_, owner_is_dead);
+    } else if (name == "dissolve") {
+        begin("dissolve");
+        dissolve_region(worker_, random_.below(c.region_count() / 4), random_.below(2) != 0);
+    } else if (name == "release") {
+        begin("release region");
+        const std::uint32_t region = random_.below(c.region_count() / 4);
+        release_region(worker_, region, c.region(region).holder.load(shm::relaxed));
+    } else if (name == "claim") {
+        begin("claim");
+        const std::uint32_t name_space = random_.below(sim_.scenario_.namespaces);
+        auto region = claim_region(worker_, sim_.world_.page_class(name_space),
+                                   worker_.identity().holder_word(), random_.below(2) != 0, nullptr);
+        if (region) {
+            begin("release region");
+            release_region(worker_, region->number, worker_.identity().holder_word());
+        }
+    } else if (name == "retry") {
+        begin("retry");
+        worker_.retry_retired();
+    }
+}
+
+void DaemonActor::serve() {
+    expiry_ = std::make_unique<KeyPinExpiry>(worker_.control());
+    begin("take over");
+    sweep();
+    begin("recover regions");
+    recover_regions(worker_, owner_is_dead);
+    std::uint32_t total = 0;
+    for (const auto& [name, weight] : sim_.scenario_.duties)
+        total += weight;
+    while (!sim_.finishing_) {
+        sweep();
+        claims();
+        std::uint32_t at = random_.below(total);
+        for (const auto& [name, weight] : sim_.scenario_.duties) {
+            if (at >= weight) {
+                at -= weight;
+                continue;
+            }
+            duty(name);
+            break;
+        }
+        begin("-");
+        sim_.machine_.step();
+    }
+}
+
+/// What a daemon does when the last client has gone: nothing may be left after it.
+void DaemonActor::last_pass() {
+    const Control& c = worker_.control();
+    while (sweep()) {
+    }
+    begin("recover regions");
+    recover_regions(worker_, owner_is_dead);
+    for (int round = 0; round < 2; ++round) {
+        begin("sweep records");
+        SweepReport report;
+        for (std::uint32_t from = sweep_records(worker_, 0, 64, owner_is_dead, &report); from != 0;)
+            from = sweep_records(worker_, from, 64, owner_is_dead, &report);
+    }
+    begin("give back");
+    worker_.pins().give_back();
+    (void)c;
+}
+
+}  // namespace maru::sim

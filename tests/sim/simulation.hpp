@@ -1,0 +1,158 @@
+// One run: processes with their threads, daemons with their duties, faults, and the end that must be clean.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "oracle.hpp"
+#include "scenario.hpp"
+#include "world.hpp"
+
+namespace maru::sim {
+
+struct Outcome {
+    bool clean = true;
+    std::string violation;
+    std::uint64_t steps = 0;
+};
+
+class Simulation {
+  public:
+    explicit Simulation(const Scenario& scenario, Memory memory);
+
+    /// One random schedule.
+    Outcome run(std::uint64_t seed);
+
+    /// The next schedule of the bounded search; false when all were run. `decisions` names it.
+    struct Decision {
+        std::uint32_t chosen = 0, options = 1;
+    };
+    Outcome run_decided(std::vector<Decision>& decisions);
+    static bool next(std::vector<Decision>& decisions);
+
+    Oracle& oracle() { return oracle_; }
+    std::uint64_t steps() const { return steps_; }
+    static const char* trace_line(const Outcome& outcome);
+
+  private:
+    friend class ClientActor;
+    friend class DaemonActor;
+    friend class SoloActor;
+
+    void set_up(std::uint64_t seed);
+    void fill(Process& daemon);
+    Process& open_process(bool daemon);
+    void start_threads(Process& process);
+    void start_daemon();
+    table::Worker& new_worker(Process& process);
+    std::uint64_t actor_seed() { return random_.bits(); }
+
+    // what happens between two steps
+    void kill_process(Process& process);
+    void end_process(Process& process);
+    void freeze(Actor& actor);
+    void verdict_gone(Process& process);
+    void strike();  // one random fault, if its time has come
+    void respawn();
+    void begin_solo();
+    bool everybody_done() const;
+    void finish();
+    void note(const char* format, ...) __attribute__((format(printf, 2, 3)));
+    Process* pick_client();
+    Outcome conclude();
+
+    Actor* pick(Actor* last, bool last_can_run);
+    Actor* pick_by_mode(std::vector<Actor*>& can, Actor* last, bool last_can_run);
+    std::uint64_t next_event(std::uint32_t per_million);
+
+    Scenario scenario_;
+    Memory memory_;
+    Machine& machine_;
+    World world_;
+    Oracle oracle_;
+    Random random_;
+    std::vector<std::unique_ptr<Process>> processes_;
+    std::uint32_t key_count_ = 1;
+    bool finishing_ = false;
+    int mode_ = 0;
+    std::uint32_t change_ = 0, respawns_ = 0;
+    std::uint64_t next_fault_ = 0, solo_at_ = 0;
+    Actor* solo_ = nullptr;
+    std::uint64_t steps_ = 0;
+    std::string fault_names_;
+    std::vector<std::pair<char, std::uint32_t>> faults_;
+};
+
+/// Operations of one client thread.
+class ClientActor {
+  public:
+    ClientActor(Simulation& sim, Process& process, table::Worker& worker, Actor& actor)
+        : sim_(sim), process_(process), worker_(worker), actor_(actor), random_(actor.random) {}
+
+    void random_operations(std::uint32_t count);
+    void script(const std::string& text);
+    /// Everybody else has stopped: every answer must still come, and be right.
+    void alone();
+
+  private:
+    struct Held {
+        std::uint32_t hold = 0;
+        std::uint64_t token = 0;
+        table::View view;
+    };
+    void begin(const char* name, std::uint32_t key);
+    void operation(const std::string& name, std::uint32_t key);
+    bool allocate(table::Page* page);
+    std::uint64_t write(const table::Page& page, std::uint32_t key);
+    Code publish(table::Page& page, std::uint32_t key);
+    Code store(std::uint32_t key);
+    void give_back(const table::Page& page);
+    Code get(std::uint32_t key, bool may_keep);
+    Held held(std::uint32_t key, const table::View& view);
+    void read(const Held& held, std::uint32_t times);
+    void drop(Held& held);
+    void batch();
+    void match();
+    Code pin(std::uint32_t key, bool check);
+    void exists(std::uint32_t key);
+    table::DeleteResult remove(std::uint32_t key);
+    void evict();
+    void reuse();
+    void use_shared_page();
+    void release_shared();
+    void finish();
+
+    Simulation& sim_;
+    Process& process_;
+    table::Worker& worker_;
+    Actor& actor_;
+    Random& random_;
+    std::vector<Held> views_;
+};
+
+/// A daemon: sweeps who is dead, and does what the scenario's duties say.
+class DaemonActor {
+  public:
+    DaemonActor(Simulation& sim, Process& process, table::Worker& worker, Actor& actor)
+        : sim_(sim), process_(process), worker_(worker), actor_(actor), random_(actor.random) {}
+    void serve();
+    void last_pass();
+
+  private:
+    void begin(const char* name);
+    bool sweep();
+    void claims();
+    void duty(const std::string& name);
+
+    Simulation& sim_;
+    Process& process_;
+    table::Worker& worker_;
+    Actor& actor_;
+    Random& random_;
+    std::uint32_t from_ = 0;
+    std::unique_ptr<table::KeyPinExpiry> expiry_;
+};
+
+}  // namespace maru::sim

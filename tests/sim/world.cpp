@@ -1,0 +1,238 @@
+#include "world.hpp"
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/uuid.hpp"
+
+namespace maru {
+
+// Takes the place of the kernel's generator: a seed gives one schedule.
+std::uint64_t random_bits() {
+    return sim::machine().random().bits();
+}
+
+}  // namespace maru
+
+namespace maru::sim {
+
+using namespace table;
+
+World::World(const Scenario& scenario) : scenario_(scenario), memory_(nullptr, std::free) {
+    machine().begin(Memory::sequential, Random(1), nullptr);  // the hash seed is the same in every run
+    format();
+    name_keys();
+    machine().describe = [this](const void* place, std::uint64_t value) { return describe(place, value); };
+}
+
+void World::format() {
+    FormatPlan plan;
+    plan.region_unit = page_align;
+    plan.records = (scenario_.granules - 1) * records_per_granule + 1;
+    plan.clients = scenario_.client_slots;
+    plan.hosts = 2;
+    plan.namespaces = 3;
+    plan.pins = scenario_.chunks * pins_per_chunk;
+    for (std::size_t p = 0; p < scenario_.pools.size(); ++p) {
+        PoolPlan pool;
+        pool.uuid.bytes[0] = static_cast<std::uint8_t>(p + 1);
+        pool.name = "pool";
+        pool.bytes = scenario_.pools[p] * page_align + (p == 0 ? 64 * MiB : 0);
+        plan.pools.push_back(pool);
+    }
+    for (int round = 0; round < 16;
+         ++round) {  // the size of the region table depends on the size of the pools
+        bytes_ = plan_control(plan)->control_bytes;
+        plan.pools[0].bytes = scenario_.pools[0] * page_align + bytes_;
+    }
+    memory_.reset(static_cast<std::byte*>(std::aligned_alloc(page_align, bytes_)));
+    std::memset(memory_.get(), 0, bytes_);
+    auto formatted = Control::format({memory_.get(), bytes_}, plan);
+    if (!formatted) {
+        std::fprintf(stderr, "sim: %s: %s\n", scenario_.name.c_str(), formatted.error().text.c_str());
+        std::exit(2);
+    }
+    control_.emplace(*formatted);
+    for (std::uint32_t ns = 1; ns < 3; ++ns)
+        control_->name_space(ns).state.store(1 | std::uint64_t{1} << 32, shm::relaxed);
+    snapshot_.assign(memory_.get(), memory_.get() + bytes_);
+    for (const auto units : scenario_.pools)
+        units_ += units;
+    payload_ = std::make_unique<Word64[]>(std::size_t{units_} * words_per_unit);
+}
+
+/// Names whose hashes meet as the scenario wants: with one bucket every key has the same home.
+void World::name_keys() {
+    const std::uint32_t wanted = scenario_.keys.most + scenario_.ballast;
+    std::uint32_t tag = 0;
+    for (std::uint32_t n = 0; names_.size() < wanted; ++n) {
+        const std::string name = "key" + std::to_string(n);
+        const Key key = control_->key(0, name);
+        const std::uint32_t its = Control::tag_of(key.low);
+        if (names_.empty()) tag = its;
+        const bool ballast = names_.size() >= scenario_.keys.most;
+        if (!ballast && scenario_.same_tag && its != tag) continue;
+        names_.push_back(name);
+        hashes_.push_back(key.low);
+    }
+}
+
+void World::reset() {
+    std::memcpy(memory_.get(), snapshot_.data(), bytes_);
+    for (std::size_t w = 0; w < std::size_t{units_} * words_per_unit; ++w)
+        payload_[w].store(0, shm::relaxed);
+}
+
+Key World::key(std::uint32_t number) const {
+    return control_->key(0, names_[number]);
+}
+
+int World::key_of_hash(std::uint64_t hash_low) const {
+    for (std::size_t k = 0; k < hashes_.size(); ++k)
+        if (hashes_[k] == hash_low) return static_cast<int>(k);
+    return -1;
+}
+
+std::uint32_t World::unit_of(const PageLocation& location) const {
+    return location.region + location.page_index * location.page_4k;
+}
+
+std::span<Word64> World::payload(const PageLocation& location) {
+    const std::uint32_t unit = unit_of(location);
+    if (unit >= units_ || location.page_4k == 0 || location.page_4k > units_ - unit) return {};
+    return {&payload_[std::size_t{unit} * words_per_unit], std::size_t{location.page_4k} * words_per_unit};
+}
+
+Place World::find(const void* place) const {
+    const auto at = reinterpret_cast<std::uintptr_t>(place);
+    const Control& c = *control_;
+    const auto inside = [at](const void* table, std::size_t count, std::size_t size, Area area, Place* out) {
+        const auto begin = reinterpret_cast<std::uintptr_t>(table);
+        if (at < begin || at >= begin + count * size) return false;
+        *out = {area, static_cast<std::uint32_t>((at - begin) / size),
+                static_cast<std::uint32_t>((at - begin) % size)};
+        return true;
+    };
+    Place out;
+    if (inside(&c.record(0), c.record_count(), sizeof(PageRecord), Area::records, &out) ||
+        inside(&c.bucket(0), std::size_t{c.bucket_count()} + c.overflow_count(), sizeof(Bucket), Area::index,
+               &out) ||
+        inside(&c.chunk(0), c.chunk_count(), sizeof(PinChunk), Area::chunks, &out) ||
+        inside(payload_.get(), std::size_t{units_} * words_per_unit, 8, Area::payload, &out) ||
+        inside(&c.hint(0), c.granule_count(), 8, Area::hints, &out) ||
+        inside(&c.region(0), c.region_count(), sizeof(RegionEntry), Area::regions, &out) ||
+        inside(&c.client(0), c.client_count(), sizeof(ClientEntry), Area::clients, &out) ||
+        inside(&c.client_stats(0), c.client_count(), sizeof(CounterLine), Area::client_stats, &out) ||
+        inside(&c.overflow_claim(0), c.overflow_count(), 8, Area::overflow_claims, &out) ||
+        inside(&c.granule_claim(0), c.granule_count(), 8, Area::granule_claims, &out) ||
+        inside(&c.super(), 1, sizeof(Superblock), Area::super, &out) ||
+        inside(&c.name_space(0), c.namespace_count(), sizeof(NamespaceEntry), Area::namespaces, &out) ||
+        inside(&c.pool(0), c.pool_count(), sizeof(PoolEntry), Area::pools, &out))
+        return out;
+    return {};
+}
+
+namespace {
+
+std::string print(const char* format, auto... values) {
+    char text[160];
+    std::snprintf(text, sizeof text, format, values...);
+    return text;
+}
+
+std::string owner_text(Owner owner) {
+    return owner.slot == 0 ? "" : print(" of %u/%u", owner.slot, owner.generation);
+}
+
+std::string slot_text(std::uint64_t word) {
+    if (word == 0) return "empty";
+    return print("%s r%u g%u tag %x", slot::is_tentative(word) ? "tentative" : "FINAL", slot::record(word),
+                 static_cast<unsigned>(slot::Generation::get(word)), slot::tag(word));
+}
+
+std::string pin_text(std::uint64_t word) {
+    static const char* kinds[] = {"none", "lease", "key pin", "own"};
+    if (word == 0) return "none";
+    return print("%s r%u g%u epoch %u seq %u", kinds[static_cast<int>(pin::kind(word))], pin::record(word),
+                 static_cast<unsigned>(pin::Generation::get(word)),
+                 static_cast<unsigned>(pin::Epoch::get(word)),
+                 static_cast<unsigned>(pin::Sequence::get(word)));
+}
+
+}  // namespace
+
+std::string World::describe_record(const Place& at, std::uint64_t value) const {
+    if (at.offset == offsetof(PageRecord, state)) {
+        const State s = State::unpack(value);
+        return print("state[r%u] %s%s g%u a%u", at.entry, name_of(s.phase), owner_text(s.owner).c_str(),
+                     s.generation, s.attempt);
+    }
+    const char* field = at.offset == offsetof(PageRecord, last)         ? "last"
+                        : at.offset == offsetof(PageRecord, visited)    ? "visited"
+                        : at.offset == offsetof(PageRecord, hash_low)   ? "hash"
+                        : at.offset == offsetof(PageRecord, region)     ? "region"
+                        : at.offset == offsetof(PageRecord, page_index) ? "page"
+                        : at.offset == offsetof(PageRecord, page_4k)    ? "size"
+                        : at.offset == offsetof(PageRecord, length)     ? "length"
+                                                                        : nullptr;
+    if (field != nullptr)
+        return print("%s[r%u] %llx", field, at.entry, static_cast<unsigned long long>(value));
+    return print("r%u+%u %llx", at.entry, at.offset, static_cast<unsigned long long>(value));
+}
+
+std::string World::describe(const void* place, std::uint64_t value) const {
+    const Place at = find(place);
+    const auto hex = static_cast<unsigned long long>(value);
+    switch (at.area) {
+        case Area::records:
+            return describe_record(at, value);
+        case Area::index:
+            if (at.offset == offsetof(Bucket, link)) return print("link[%u] %llu", at.entry, hex);
+            return print("slot[%u.%u] %s", at.entry, at.offset / 8, slot_text(value).c_str());
+        case Area::chunks:
+            if (at.offset >= offsetof(PinChunk, pins))
+                return print("pin[%u.%u] %s", at.entry,
+                             static_cast<unsigned>(at.offset - offsetof(PinChunk, pins)) / 8,
+                             pin_text(value).c_str());
+            if (at.offset == offsetof(PinChunk, owner))
+                return print("chunk[%u] owner %u/%u", at.entry, holder::slot(value),
+                             holder::generation(value));
+            if (at.offset == offsetof(PinChunk, epoch)) return print("chunk[%u] epoch %llu", at.entry, hex);
+            if (at.offset == offsetof(PinChunk, oldest)) return print("chunk[%u] oldest %llu", at.entry, hex);
+            if (at.offset == offsetof(PinChunk, summary))
+                return print("chunk[%u] summary %llx", at.entry, hex);
+            return print("chunk[%u] count %llu", at.entry, hex);
+        case Area::payload:
+            return print("byte[%u] k%llu v%llu", at.entry, hex & 0xff, hex >> 8);
+        case Area::hints:
+            return print("hint[%u] %llx", at.entry, hex);
+        case Area::regions: {
+            if (at.offset != 0) return print("region[%u]+%u %llx", at.entry, at.offset, hex);
+            const RegionState s = RegionState::unpack(value);
+            return print("region[%u] %s%s e%u", at.entry, name_of(s.phase), owner_text(s.owner).c_str(),
+                         s.epoch);
+        }
+        case Area::clients:
+            if (at.offset == 0)
+                return print("client[%u] %s/%u", at.entry, name_of(client_state::phase(value)),
+                             client_state::generation(value));
+            return print("client[%u]+%u %llx", at.entry, at.offset, hex);
+        case Area::overflow_claims:
+            return print("overflow[%u] %llx", at.entry, hex);
+        case Area::granule_claims:
+            return print("granule[%u] %llx", at.entry, hex);
+        case Area::super:
+            if (at.offset == offsetof(Superblock, epoch)) return print("epoch %llu", hex);
+            if (at.offset == offsetof(Superblock, bound)) return print("bound %llu", hex);
+            if (at.offset == offsetof(Superblock, pin_high_water)) return print("high water %llu", hex);
+            if (at.offset == offsetof(Superblock, evict_hand)) return print("hand %llu", hex);
+            return print("super+%u %llx", at.offset, hex);
+        case Area::client_stats:
+            return print("counter[%u] %llu", at.entry, hex);
+        default:
+            return print("other %llx", hex);
+    }
+}
+
+}  // namespace maru::sim

@@ -1,0 +1,108 @@
+// A small domain in simulated memory, and the processes that use it.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "machine.hpp"
+#include "scenario.hpp"
+#include "table/control.hpp"
+#include "table/sweep.hpp"
+#include "table/worker.hpp"
+
+namespace maru::sim {
+
+using shm::Word64;
+
+/// A page that one thread has reserved and another may publish or give back; a lease that another may
+/// release.
+struct Shared {
+    std::vector<table::Page> pages;
+    std::vector<std::uint64_t> leases;
+    std::vector<std::uint32_t> holds;  // of the leases, in the oracle
+};
+
+struct Process {
+    int number = 0;
+    table::Identity identity;
+    bool daemon = false;
+    bool alive = true;  // false: killed or ended; its memory accesses are over
+    bool gone = false;  // verdict without proof
+    std::vector<Actor*> threads;
+    std::vector<std::unique_ptr<table::Worker>> workers;
+    std::vector<std::uint32_t> regions;
+    std::uint32_t wants_region = 0;  // namespace + 1 of a claim that waits for a daemon
+    Shared shared;
+};
+
+inline constexpr std::uint32_t words_per_unit = 2;
+inline constexpr std::uint32_t ballast_namespace = 0;
+
+/// Where something lies in simulated memory.
+enum class Area {
+    super,
+    pools,
+    hosts,
+    clients,
+    client_stats,
+    namespaces,
+    regions,
+    overflow_claims,
+    granule_claims,
+    hints,
+    chunks,
+    index,
+    records,
+    payload,
+    outside
+};
+struct Place {
+    Area area = Area::outside;
+    std::uint32_t entry = 0;   // number in its table
+    std::uint32_t offset = 0;  // bytes into the entry
+};
+
+class World {
+  public:
+    explicit World(const Scenario& scenario);
+    /// Back to what the format laid down.
+    void reset();
+
+    const Scenario& scenario() const { return scenario_; }
+    const table::Control& control() const { return *control_; }
+    /// Keys as the code under test takes them; number 0 and on.
+    table::Key key(std::uint32_t number) const;
+    std::uint32_t key_count() const { return static_cast<std::uint32_t>(names_.size()); }
+    /// Key of a hash, -1 for none.
+    int key_of_hash(std::uint64_t hash_low) const;
+
+    /// The payload words of a page; empty when it lies in no pool.
+    std::span<Word64> payload(const table::PageLocation& location);
+    std::uint32_t unit_of(const table::PageLocation& location) const;
+
+    Place find(const void* place) const;
+    std::string describe(const void* place, std::uint64_t value) const;
+
+    table::PageClass page_class(std::uint32_t name_space) const { return {1, name_space}; }
+
+  private:
+    void format();
+    void name_keys();
+    std::string describe_record(const Place& at, std::uint64_t value) const;
+
+    Scenario scenario_;
+    std::unique_ptr<std::byte, void (*)(void*)> memory_;
+    std::size_t bytes_ = 0;
+    std::vector<std::byte> snapshot_;
+    std::unique_ptr<Word64[]> payload_;
+    std::uint32_t units_ = 0;
+    std::optional<table::Control> control_;
+    std::vector<std::string> names_;
+    std::vector<std::uint64_t> hashes_;
+};
+
+}  // namespace maru::sim
