@@ -110,7 +110,11 @@ Result<void> open_for(const Listener::Wish& wish) {
 
 Result<std::optional<Descriptor>> systemd_socket() {
     const int count = ::sd_listen_fds(1);
-    if (count <= 0) return std::optional<Descriptor>();
+    if (count < 0)
+        return Error{Code::invalid,
+                     std::string("the sockets that systemd announced in $LISTEN_FDS are not there: ") +
+                         std::strerror(-count)};
+    if (count == 0) return std::optional<Descriptor>();
     for (int i = 0; i < count; ++i) {
         const int number = SD_LISTEN_FDS_START + i;
         if (::sd_is_socket_unix(number, SOCK_STREAM, 1, nullptr, 0) <= 0) continue;
