@@ -106,7 +106,7 @@ def test_a_stopped_client_is_not_robbed(domain):
         other.good("put_many", prefix=f"fill{rounds}-", count=100, size=60_000)
         rounds += 1
     assert other("remove", key="k1").status == PINNED
-    assert domain.clients()[sleeper.name]["state"] == "active"
+    assert domain.clients()[sleeper.name]["state"] == "ACTIVE"
 
     sleeper.signal(signal.SIGCONT)
     sleeper.good("ping")
@@ -165,8 +165,8 @@ def test_evicting_under_readers_that_die(domain):
     for number in range(6):
         reader = domain.engine("no_claim")
         writer.good("put_many", prefix=f"r{number}-", count=60, size=60_000)
-        held = reader.good("match", prefix=f"r{number}-", count=60, v="m").matched
-        assert held > 0
+        batch = reader.good("retrieve_batch", prefix=f"r{number}-", count=60)
+        assert batch.right and batch.statuses.count(OK) > 10
         reader.kill()
         wait_until(lambda reader=reader: reader.name not in domain.clients(), "swept")
         assert writer.good("put_many", prefix=f"w{number}-", count=100, size=60_000).stored == 100

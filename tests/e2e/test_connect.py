@@ -7,7 +7,7 @@ import time
 
 import pytest
 import raw
-from harness import DENIED, FULL, INVALID, KIB, MIB, OK, SLOWER, TIMEOUT, UNAVAILABLE, wait_until
+from harness import DENIED, FULL, INVALID, KIB, MIB, OK, SLOWER, TIMEOUT, TOO_LARGE, UNAVAILABLE, wait_until
 
 
 def test_no_daemon_at_all(make_domain):
@@ -95,15 +95,17 @@ def test_a_daemon_that_is_stopped(domain):
     engine.connect()
 
 
-@pytest.mark.parametrize("arguments", [{"id": "x" * 128}, {"page": (1 << 64) - 1}, {"pool": (1 << 64) - 1,
-                                                                                   "page": 4096}])
+@pytest.mark.parametrize("arguments", [{"id": "x" * 128}, {"page": (1 << 64) - 1}, {"pool": (1 << 64) - 1}])
 def test_options_out_of_range(domain, arguments):
     engine = domain.engine(connect=False)
     reply = engine("connect", server=domain.socket, **arguments)
-    if "pool" in arguments:  # less is claimed when less is free
-        assert reply.status == OK
-    else:
-        assert reply.status in (INVALID, -2) and reply.detail and not reply.client
+    assert reply.status in (INVALID, TOO_LARGE) and reply.detail and not reply.client
+
+
+def test_more_than_is_free_is_claimed_as_far_as_it_goes(domain):
+    engine = domain.engine(pool=900 * MIB, page=64 * KIB)
+    assert 32 * MIB < engine("stats").held_bytes < 64 * MIB
+    engine.good("put", key="k", id=1, size=100)
 
 
 def test_more_clients_than_max_clients(make_domain):

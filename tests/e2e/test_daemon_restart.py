@@ -35,7 +35,7 @@ def test_reading_and_storing_go_on_while_the_daemon_is_dead(domain):
     assert engine.good("verify", v="held").right and engine.good("verify", v="held").id == 1
     engine.good("release", v="held")
     engine.good("put", key="after", id=3, size=60_000)
-    assert domain.clients()["engine1"]["state"] == "active"
+    assert domain.clients()["engine1"]["state"] == "ACTIVE"
     assert domain.engine("no_claim").good("get", key="after").id == 3
 
 
@@ -63,7 +63,7 @@ def test_restarted_twice_within_a_second(domain):
         engine.good("unpin", key=engine.name)
         engine.good("ping")
     assert set(domain.clients()) == {"engine1", "engine2", "engine3"}
-    assert {row["state"] for row in domain.clients().values()} == {"active"}
+    assert {row["state"] for row in domain.clients().values()} == {"ACTIVE"}
     domain.check_clean()
 
 

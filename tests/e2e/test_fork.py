@@ -28,7 +28,7 @@ def test_a_forked_child_is_refused_and_its_parent_unharmed(domain):
     engine.good("ping")
     engine.good("store", key="mine", size=60_000)
     assert engine.good("get", key="mine").id == 2
-    assert domain.clients()[engine.name]["state"] == "active"
+    assert domain.clients()[engine.name]["state"] == "ACTIVE"
     engine.good("unpin", key="k")
     engine.good("release")
     engine.good("free")

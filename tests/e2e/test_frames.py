@@ -75,7 +75,7 @@ def test_answered_or_hung_up_after_hello(domain, data):
         assert peer.ask(raw.HELLO, raw.hello())[0] == raw.WELCOME
         peer.send(data)
         answer = peer.receive()
-        if answer is not None and answer[0] not in (raw.ADMIN_ANSWER, raw.DONE):
+        if answer is not None and answer[0] not in (raw.ADMIN_ANSWER, raw.DONE, raw.CLAIMED):
             code, text = raw.failure(answer)
             assert code < 0 and text
     wait_until(lambda: "raw" not in domain.clients(), "the raw client's slot is free")
@@ -125,6 +125,7 @@ def test_connect_and_say_nothing(domain):
     engine = domain.engine(pool=4 * MIB, page=64 * KIB)
     assert engine.good("ping").took_ms < 2000
     assert domain.status()
+    engine.good("close")
     for peer in silent:
         peer.close()
 

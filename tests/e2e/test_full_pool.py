@@ -6,14 +6,15 @@ from harness import EXISTS, FULL, KIB, MIB, OK, PINNED
 PAGE = 64 * KIB
 
 
-def fill(engine, prefix="k", size=PAGE - 64):
+def fill(engine, prefix="k", size=PAGE - 64, at_most=5000):
     """Stores until nothing more can be stored; how many there are."""
     count = 0
-    while True:
+    while count < at_most:
         reply = engine("put", key=f"{prefix}{count}", id=count + 1, size=size)
         if reply.status != OK:
             return count, reply
         count += 1
+    return count, reply
 
 
 @pytest.fixture

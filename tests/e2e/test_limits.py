@@ -61,8 +61,8 @@ def test_page_size_over_a_quarter_of_the_pool(domain):
 def test_a_large_value(make_domain):
     domain = make_domain(pool="512MiB")
     engine = domain.engine(pool=128 * MIB, page=100 * MIB)
-    engine.good("put", key="large", id=1, size=100 * MIB)
-    got = engine.good("get", key="large", capacity=100 * MIB)
+    engine.good("put", key="large", id=1, size=100 * MIB, within_s=60)
+    got = engine.good("get", key="large", capacity=100 * MIB, within_s=60)
     assert got.right and got.size == 100 * MIB
     engine.good("remove", key="large")
 

@@ -4,13 +4,14 @@ MARU_FAULT_KILLS sets the number of kills (200), MARU_FAULT_SEED replays the cho
 
 import collections
 import os
+import pathlib
 import random
 import signal
 import time
 
 import linear
 import shared_region
-from harness import KIB, MIB, OK, all_stopped, wait_until
+from harness import KIB, MIB, OK, Late, all_stopped, wait_until
 
 KILLS = int(os.environ.get("MARU_FAULT_KILLS", "200"))
 SEED = int(os.environ.get("MARU_FAULT_SEED", "0")) or random.SystemRandom().getrandbits(32)
@@ -28,6 +29,16 @@ POINTS = ["alloc.after_reserve", "publish.after_publishing", "publish.after_plac
 STATES = {"reserved": "RESERVED", "publishing_tentative": "PUBLISHING tentative", "publishing_final": "PUBLISHING final",
           "retiring": "RETIRING", "retired": "RETIRED", "leases": "pin held (lease)", "key_pins": "pin held (key)"}
 IN_SWEEP = "daemon in the sweep"
+
+
+def describe(engine):
+    """Where the threads of an engine stand, for a failure's text."""
+    try:
+        tasks = pathlib.Path(f"/proc/{engine.pid}/task").iterdir()
+        stands = [(task / "syscall").read_text().split()[0] + " " + (task / "wchan").read_text() for task in tasks]
+    except OSError as gone:
+        stands = [str(gone)]
+    return engine.name, engine.point, stands, engine.errors.read_text(errors="replace")[-300:]
 
 
 class Campaign:
@@ -101,14 +112,17 @@ class Campaign:
 
     def under_load(self):
         """Every engine has done something since it was asked."""
-        names = {engine.name for engine in self.running if engine.alive()}
-        start = {name: row["counters"]["lookups"] for name, row in self.domain.clients().items()}
+        start = {name: row["counters"] for name, row in self.domain.clients().items()}
 
-        def moved():
+        def idle():
             rows = self.domain.clients()
-            return all(name in rows and rows[name]["counters"]["lookups"] > start.get(name, 0) + 20 for name in names)
+            return [f"{engine.name} at {engine.point}" for engine in self.running
+                    if engine.name not in rows or rows[engine.name]["counters"] == start.get(engine.name)]
 
-        wait_until(moved, "every engine works", within_s=30)
+        try:
+            wait_until(lambda: not idle(), "every engine works", within_s=30)
+        except Late as late:
+            raise Late(f"{late}: {[describe(engine) for engine in self.running if idle()]}; idle: {idle()}") from late
 
     # -- killing
 
