@@ -2,6 +2,7 @@
 #include <bit>
 
 #include "base/fault_point.hpp"
+#include "base/mutant.hpp"
 #include "table/index.hpp"
 #include "table/worker.hpp"
 
@@ -44,7 +45,7 @@ bool Worker::taken(std::uint32_t number, std::uint32_t generation, PinSlot slot,
 bool Worker::take_free(std::uint32_t number, std::uint64_t state, PinSlot slot, PageClass wanted,
                        Page* page) {
     const std::uint32_t generation = generation_of(state);
-    pins_.announce_own(slot, number, generation);
+    if (!mutant(Mutant::own_word_late)) pins_.announce_own(slot, number, generation);
     // acquire: the last owner's use of the page comes before ours
     if (!control_.record(number).state.compare_exchange(
             state, state_word(Phase::reserved, generation, pins_.identity().owner())))
@@ -67,13 +68,20 @@ bool Worker::take_retired(std::uint32_t number, std::uint64_t state, bool scanne
 }
 
 bool Worker::alloc_in_granule(std::uint32_t granule, PinSlot slot, PageClass wanted, Page* page) {
+    const std::uint32_t before =
+        mutant(Mutant::location_before_swap)
+            ? granule_claim::region(control_.granule_claim(granule).load(shm::relaxed))
+            : 0;
     std::uint64_t hints = control_.hint(granule).load(shm::relaxed);
     for (; hints != 0; hints &= hints - 1) {
         const std::uint32_t number =
             granule * records_per_granule + static_cast<std::uint32_t>(std::countr_zero(hints));
-        const std::uint64_t state = control_.record(number).state.load(shm::relaxed);
+        const std::uint64_t state = control_.record(number).state.load(shm::acquire);
         if (phase_of(state) == Phase::free) {
-            if (take_free(number, state, slot, wanted, page)) return true;
+            if (take_free(number, state, slot, wanted, page)) {
+                if (mutant(Mutant::location_before_swap)) page->location.region = before;
+                return true;
+            }
             continue;
         }
         // A wrong hint costs time only; mend it, and put it back if the page became free meanwhile.
@@ -144,7 +152,8 @@ Code Worker::free(const Page& page) {
     PageRecord& record = control_.record(page.record);
     const std::uint64_t reserved = state_word(Phase::reserved, page.generation, pins_.identity().owner());
     const Identity me = pins_.identity();
-    if (record.state.compare_exchange(reserved, state_word(Phase::free, page.generation + 1))) {
+    const std::uint32_t raised = mutant(Mutant::generation_not_raised) ? 0 : 1;
+    if (record.state.compare_exchange(reserved, state_word(Phase::free, page.generation + raised))) {
         set_hint(control_, page.record);
         PinSlot slot;
         if (page.token != 0 && pins_.find(page.token, &slot))

@@ -5,8 +5,9 @@
 #include <algorithm>
 
 #include "base/fault_point.hpp"
+#include "base/mutant.hpp"
 #include "table/index.hpp"
-#include "table/worker.hpp"
+#include "table/regions.hpp"
 
 namespace maru::table {
 
@@ -34,7 +35,9 @@ bool Worker::begin_retire(Pass& pass, std::uint32_t number, std::uint64_t state)
     victim.record = number;
     victim.state =
         state_word(Phase::retiring_evict, seen.generation, pins_.identity().owner(), seen.attempt + 1u);
-    if (!control_.record(number).state.compare_exchange(state, victim.state)) {
+    const bool early =
+        mutant(Mutant::evict_scan_before_retiring) && is_pinned(control_, number, seen.generation, false);
+    if (early || !control_.record(number).state.compare_exchange(state, victim.state)) {
         pins_.clear(victim.slot);
         return false;
     }
@@ -53,6 +56,10 @@ void Worker::decide(Pass& pass) {
     for (std::size_t i = 0; i < pass.batched; ++i) {
         auto& victim = pass.batch[i];
         PageRecord& record = control_.record(victim.record);
+        if (mutant(Mutant::evict_any_attempt)) {
+            const std::uint64_t now = record.state.load(shm::acquire);
+            if (phase_of(now) == Phase::retiring_evict) victim.state = now;
+        }
         const State seen = State::unpack(victim.state);
         const std::uint64_t retired = state_word(Phase::retired, seen.generation, {}, seen.attempt);
         if (targets[i].pinned) {
@@ -76,7 +83,7 @@ void Worker::decide(Pass& pass) {
 
 void Worker::visit(Pass& pass, std::uint32_t number) {
     PageRecord& record = control_.record(number);
-    const std::uint64_t state = record.state.load(shm::relaxed);
+    const std::uint64_t state = record.state.load(shm::acquire);  // the record's words belong to what it says
     const bool wants_page = pass.page != nullptr && !pass.got_page;
     switch (phase_of(state)) {
         case Phase::free:
@@ -100,6 +107,7 @@ void Worker::visit(Pass& pass, std::uint32_t number) {
             break;
         case Phase::retiring_evict:
         case Phase::retiring_delete:
+            if (mutant(Mutant::foreign_left)) break;
             if (pass.help && State::unpack(state).owner != pins_.identity().owner()) {
                 PinSlot own;
                 if (!pins_.take(&own)) break;
@@ -108,10 +116,14 @@ void Worker::visit(Pass& pass, std::uint32_t number) {
             }
             break;
         case Phase::sealed: {  // left so in a region that is in use: anybody may open it
-            const std::uint32_t region = record.region.load(shm::relaxed);
-            if (region < control_.region_count() &&
-                RegionState::unpack(control_.region(region).state.load(shm::acquire)).phase ==
-                    RegionPhase::held &&
+            // Of the region's run as it is read now, after the state: while a region is formed, its records
+            // still name the one before. A region taken apart later stamps them again, and this
+            // compare-and-swap fails.
+            const std::uint64_t claim =
+                control_.granule_claim(number / records_per_granule).load(shm::acquire);
+            const auto region = read_region(control_, granule_claim::region(claim));
+            if (claim != 0 && region && region->phase == RegionPhase::held &&
+                number >= region->first_record && number - region->first_record < region->page_count &&
                 record.state.compare_exchange(state, state_word(Phase::free, generation_of(state) + 1)))
                 set_hint(control_, number);
             break;

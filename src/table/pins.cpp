@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/fault_point.hpp"
+#include "base/mutant.hpp"
 
 namespace maru::table {
 namespace {
@@ -67,12 +68,15 @@ bool PinSet::claim_chunk() {
         PinChunk& shared = control_.chunk(number);
         if (shared.owner.load(shm::relaxed) != 0) continue;
         if (!shared.owner.compare_exchange(0, identity_.holder_word())) continue;
-        raise_high_water(control_, number);  // before the first pin in here: scans stop at the mark
+        if (!mutant(Mutant::high_water_late))
+            raise_high_water(control_, number);  // before the first pin in here: scans stop at the mark
         const std::uint64_t epoch = shared.epoch.load(shm::relaxed) + 1;
         shared.epoch.store(epoch,
                            shm::release);  // a late sweeper of the last owner matches none of our words
-        shared.summary.store(0, shm::relaxed);
-        shared.oldest.store(0, shm::relaxed);
+        if (!mutant(Mutant::chunk_summary_kept)) {
+            shared.summary.store(0, shm::relaxed);
+            shared.oldest.store(0, shm::relaxed);
+        }
         chunks_.push_back({&shared, number, static_cast<std::uint32_t>(epoch), 0, 0, 0});
         local_of_[number] = static_cast<std::uint32_t>(chunks_.size());
         counters_ = &chunks_[0].shared->counters;
@@ -98,6 +102,7 @@ void PinSet::raise_last(PageRecord& record, std::uint64_t epoch, std::uint64_t f
         const std::uint64_t seen = record.last.load(shm::relaxed);
         std::uint64_t wanted = seen | flags;
         if ((seen & last::epoch_mask) < epoch) wanted = (wanted & last::key_pinned) | epoch;
+        if (mutant(Mutant::last_plain)) return record.last.store(wanted, shm::relaxed);
         if (wanted == seen || record.last.compare_exchange(seen, wanted)) return;
     }
     record.last.fetch_or(last::always_scan | flags,
@@ -110,9 +115,11 @@ void PinSet::announce_key(PinSlot slot, PageRecord& record, std::uint32_t number
     const std::uint64_t summary = chunk.shared->summary.load(shm::relaxed);
     chunk.shared->summary.store(summary | bit, shm::relaxed);
     chunk.announced |= bit;
-    raise_last(record, 0,
-               last::key_pinned);  // before the pin: a retirer without the flag does not look for it
+    if (!mutant(Mutant::key_flag_late))
+        raise_last(record, 0,
+                   last::key_pinned);  // before the pin: a retirer without the flag does not look for it
     chunk.shared->pins[slot.index].exchange(make_word(PinKind::key, chunk, number, generation), shm::seq_cst);
+    if (mutant(Mutant::key_flag_late)) raise_last(record, 0, last::key_pinned);
 }
 
 void PinSet::prepare_lease(PinSlot slot, PageRecord& record, std::uint32_t number, std::uint32_t generation) {
@@ -125,8 +132,9 @@ void PinSet::prepare_lease(PinSlot slot, PageRecord& record, std::uint32_t numbe
 }
 
 void PinSet::fence_leases(std::span<PageRecord* const> records) {
-    shm::fence(
-        shm::seq_cst);  // pairs with the retirer's seq_cst compare-and-swap, for every pin of the batch
+    if (!mutant(Mutant::batch_without_fence))
+        shm::fence(
+            shm::seq_cst);  // pairs with the retirer's seq_cst compare-and-swap, for every pin of the batch
     const std::uint64_t began = batch_epoch_;
     batch_epoch_ = 0;
     std::uint64_t epoch = began;
@@ -150,6 +158,7 @@ std::size_t PinSet::give_back() {
     std::size_t stayed = 0;
     for (auto& chunk : chunks_) {
         refresh(chunk);
+        if (mutant(Mutant::high_water_late)) raise_high_water(control_, chunk.number);
         if (chunk.used != 0) {
             chunks_[stayed++] = chunk;
             local_of_[chunk.number] = static_cast<std::uint32_t>(stayed);

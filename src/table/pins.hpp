@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/mutant.hpp"
 #include "table/control.hpp"
 
 namespace maru::table {
@@ -125,6 +126,7 @@ inline bool PinSet::take(PinSlot* slot) {
 
 inline std::uint64_t PinSet::make_word(PinKind kind, const Chunk& chunk, std::uint32_t record,
                                        std::uint32_t generation) {
+    if (mutant(Mutant::key_pin_without_sequence)) return pin::pack(kind, 1, chunk.epoch, generation, record);
     return pin::pack(kind, ++sequence_, chunk.epoch, generation, record);
 }
 
@@ -133,7 +135,8 @@ inline void PinSet::begin_lease(Chunk& chunk, std::uint64_t bit, PageRecord& rec
     // them after their own seq_cst step.
     if (chunk.leases == 0) chunk.shared->oldest.store(epoch, shm::relaxed);
     const std::uint64_t summary = chunk.shared->summary.load(shm::relaxed);
-    if ((summary & bit) == 0) chunk.shared->summary.store(summary | bit, shm::relaxed);
+    if ((summary & bit) == 0 && !mutant(Mutant::summary_late))
+        chunk.shared->summary.store(summary | bit, shm::relaxed);
     chunk.announced |= bit;
     chunk.leases |= bit;
     if ((record.last.load(shm::relaxed) & last::epoch_mask) < epoch) raise_last(record, epoch, 0);
@@ -147,8 +150,14 @@ inline void PinSet::announce_lease(PinSlot slot, PageRecord& record, std::uint32
     begin_lease(chunk, detail::bit_of(slot.index), record, epoch);
     // seq_cst: pairs with the retirer's seq_cst compare-and-swap and its scan. An exchange, since xchg is a
     // fourth of the cost of mov + mfence.
-    chunk.shared->pins[slot.index].exchange(make_word(PinKind::lease, chunk, number, generation),
-                                            shm::seq_cst);
+    const std::uint64_t word = make_word(PinKind::lease, chunk, number, generation);
+    if (mutant(Mutant::pin_release_only))
+        chunk.shared->pins[slot.index].store(word, shm::release);
+    else
+        chunk.shared->pins[slot.index].exchange(word, shm::seq_cst);
+    if (mutant(Mutant::summary_late))
+        chunk.shared->summary.fetch_or(detail::bit_of(slot.index), shm::relaxed);
+    if (mutant(Mutant::epoch_not_read_again)) return;
     if (epoch_word.load(shm::seq_cst) != epoch)
         settle_epoch(record, epoch);  // pairs with the mover's compare-and-swap
 }

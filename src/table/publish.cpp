@@ -1,5 +1,6 @@
 // Publication: tentative-then-final insert. At no time do two final live entries exist for one key.
 #include "base/fault_point.hpp"
+#include "base/mutant.hpp"
 #include "table/index.hpp"
 #include "table/worker.hpp"
 
@@ -29,12 +30,15 @@ void Worker::fill_record(PageRecord& record, const Key& key, std::uint64_t lengt
 Code Worker::link_overflow(Word64& link, std::uint64_t parent) {
     const std::uint32_t count = control_.overflow_count();
     const auto start = static_cast<std::uint32_t>(parent * 0x9E3779B1u % count);
-    const std::uint64_t claim = overflow_claim::pack(pins_.identity().owner(), parent);
+    const std::uint64_t claim = mutant(Mutant::claim_without_owner)
+                                    ? overflow_claim::linked
+                                    : overflow_claim::pack(pins_.identity().owner(), parent);
     for (std::uint32_t i = 0; i < count; ++i) {
         const std::uint32_t number = (start + i) % count;
         Word64& word = control_.overflow_claim(number);
         if (word.load(shm::relaxed) != 0 || !word.compare_exchange(0, claim)) continue;
-        const bool won = link.compare_exchange(0, number + 1);
+        const bool won = mutant(Mutant::link_overwritten) ? (link.exchange(number + 1, shm::seq_cst), true)
+                                                          : link.compare_exchange(0, number + 1);
         word.compare_exchange(claim, won ? overflow_claim::linked : 0);
         return Code::ok;
     }
@@ -80,12 +84,14 @@ Worker::Scan Worker::find_same(const Key& key, const Word64* mine) {
             const std::uint64_t state = record.state.load(shm::acquire);
             const std::uint32_t generation = generation_of(state);
             const Phase phase = phase_of(state);
-            if (!slot::same_generation(word, generation) || phase == Phase::retired) {  // stale
+            if (!slot::same_generation(word, generation) || phase == Phase::retired ||
+                (mutant(Mutant::retiring_is_stale) && phase == Phase::retiring_evict)) {  // stale
                 place.compare_exchange(word, 0);
                 continue;
             }
             const bool tentative = slot::is_tentative(word);
             if (tentative && phase != Phase::publishing) {
+                if (mutant(Mutant::tentative_by_phase)) return false;
                 // Either the entry has become final since (read it again), or its writer gave up.
                 if (!is_live(phase)) place.compare_exchange(word, 0);
                 continue;
@@ -97,6 +103,7 @@ Worker::Scan Worker::find_same(const Key& key, const Word64* mine) {
             if (generation_of(now) != generation) continue;
             if (!same) return false;
             if (tentative) {
+                if (mutant(Mutant::tentative_left)) return false;
                 place.compare_exchange(word, 0);  // thrown out: its writer will see that at its commit
                 continue;
             }
@@ -137,11 +144,14 @@ Code Worker::commit(const Key& key, const Page& page) {
     const std::uint64_t final_word = slot::pack(false, tag, page.generation, page.record);
     for (int round = 0; round < publish_rounds_max; ++round) {
         Word64* mine = nullptr;
+        const Scan early = mutant(Mutant::scan_before_place) ? find_same(key, mine) : Scan::clean;
         if (const Code code = place(key, tentative, &mine); code != Code::ok) return code;
         fault_point("publish.after_place");
-        const Scan scan = find_same(key, mine);
+        const bool looks = !mutant(Mutant::no_scan) && !mutant(Mutant::scan_before_place);
+        const Scan scan = looks ? find_same(key, mine) : early;
         if (scan == Scan::clean) {
             // release: the payload and the record come before it; pairs with the acquire load of the slot
+            if (mutant(Mutant::blind_commit)) return mine->exchange(final_word, shm::seq_cst), Code::ok;
             if (mine->compare_exchange(tentative, final_word)) return Code::ok;
         } else {
             mine->compare_exchange(tentative, 0);
@@ -169,6 +179,7 @@ Code Worker::publish(const Key& key, Page& page, std::uint64_t length, std::uint
     PinSlot slot;
     const bool own_thread = page.token != 0 && pins_.find(page.token, &slot);
     if (!own_thread && !pins_.take(&slot)) return Code::full;
+    if (mutant(Mutant::fill_before_publishing)) fill_record(record, key, length, checksum);
     // Before the record is filled: two threads that store one handle cannot both fill it.
     if (!record.state.compare_exchange(reserved, publishing)) {
         if (!own_thread) pins_.clear(slot);
@@ -176,8 +187,11 @@ Code Worker::publish(const Key& key, Page& page, std::uint64_t length, std::uint
     }
     fault_point("publish.after_publishing");
     fill_record(record, key, length, checksum);
-    pins_.announce_lease(slot, record, page.record, page.generation);  // the writer's own, before the commit
+    if (!mutant(Mutant::lease_after_commit))
+        pins_.announce_lease(slot, record, page.record,
+                             page.generation);  // the writer's own, before the commit
     const Code outcome = commit(key, page);
+    if (mutant(Mutant::lease_after_commit)) pins_.announce_lease(slot, record, page.record, page.generation);
     if (outcome == Code::ok) {
         fault_point("publish.after_commit");
         record.state.compare_exchange(publishing, state_word(Phase::published, page.generation));

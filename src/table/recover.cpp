@@ -6,14 +6,16 @@
 namespace maru::table {
 namespace {
 
-/// A format that never ended: its pages, opened or not, are sealed again and everything goes back.
-void undo_format(Worker& daemon, std::uint32_t number, std::uint64_t word) {
+/// A format that never ended: its pages, opened or not, are sealed again and everything goes back. `word` is
+/// ours.
+void undo_format(Worker& daemon, std::uint32_t number, std::uint64_t word,
+                 bool (*is_dead)(const Control&, Owner)) {
     const Control& control = daemon.control();
-    const std::uint64_t epoch = granule_claim::Epoch::mask & RegionState::unpack(word).epoch;
     for (std::uint32_t g = 1; g < control.granule_count(); ++g) {
         Word64& place = control.granule_claim(g);
         const std::uint64_t claim = place.load(shm::acquire);
-        if (claim == 0 || granule_claim::region(claim) != number || granule_claim::Epoch::get(claim) != epoch)
+        if (claim == 0 || granule_claim::region(claim) != number ||
+            !is_dead(control, granule_claim::owner(claim)))
             continue;
         // A page cannot be RESERVED for long in a region that is not HELD: its taker gives it back.
         bool sealed = false;
@@ -27,10 +29,11 @@ void undo_format(Worker& daemon, std::uint32_t number, std::uint64_t word) {
     while (end < control.region_count() && control.region(end).head.load(shm::relaxed) == number &&
            RegionState::unpack(control.region(end).state.load(shm::relaxed)).phase == RegionPhase::part)
         ++end;
-    free_units(control, number, end - number);
+    free_units(control, number, end - number, word);
 }
 
-/// A seal that never ended: go on if every page can be sealed, else the region is HELD as before.
+/// A seal that never ended: go on if every page can be sealed, else the region is HELD as before. `word` is
+/// ours.
 void finish_seal(Worker& daemon, std::uint32_t number, std::uint64_t word) {
     const Control& control = daemon.control();
     const auto view = read_region(control, number);
@@ -43,6 +46,19 @@ void finish_seal(Worker& daemon, std::uint32_t number, std::uint64_t word) {
     open_records(control, view->first_record, view->page_count);
     control.region(number).state.compare_exchange(
         word, RegionState{RegionPhase::held, {}, RegionState::unpack(word).epoch + 1}.pack());
+}
+
+/// A region formed for a client that was gone before it was ready.
+void let_go_for(Worker& daemon, std::uint32_t number) {
+    const Control& control = daemon.control();
+    const std::uint64_t word = control.region(number).holder.load(shm::relaxed);
+    if (word == 0) return;
+    const std::uint32_t slot = holder::slot(word);
+    const std::uint64_t client =
+        slot < control.client_count() ? control.client(slot).state.load(shm::acquire) : 0;
+    if (client_state::phase(client) == ClientPhase::free ||
+        client_state::generation(client) != holder::generation(word))
+        release_region(daemon, number, word);
 }
 
 /// PART units whose head does not reach over them.
@@ -94,13 +110,21 @@ void recover_regions(Worker& daemon, bool (*is_dead)(const Control&, Owner)) {
     for (std::uint32_t r = 0; r < control.region_count(); ++r) {
         const std::uint64_t word = control.region(r).state.load(shm::acquire);
         const RegionState state = RegionState::unpack(word);
+        if (state.phase == RegionPhase::held) {
+            let_go_for(daemon, r);
+            continue;
+        }
         const bool in_between = state.phase == RegionPhase::formatting ||
                                 state.phase == RegionPhase::draining || state.phase == RegionPhase::sealing;
         if (!in_between || !is_dead(control, state.owner)) continue;
+        // Taken over before anything is done: of two that recover, one goes on.
+        const std::uint64_t ours =
+            RegionState{state.phase, daemon.identity().owner(), state.epoch + 1}.pack();
+        if (!control.region(r).state.compare_exchange(word, ours)) continue;
         if (state.phase == RegionPhase::formatting)
-            undo_format(daemon, r, word);
+            undo_format(daemon, r, ours, is_dead);
         else
-            finish_seal(daemon, r, word);
+            finish_seal(daemon, r, ours);
     }
     free_lost_parts(control, is_dead);
     free_lost_granules(control, daemon.identity().owner(), is_dead);

@@ -10,12 +10,10 @@ void open_records(const Control& control, std::uint32_t first, std::uint32_t cou
 /// FREE (or SEALED) -> SEALED with a new generation, one by one; false at the first page that is neither.
 bool seal_records(Worker& daemon, std::uint32_t first, std::uint32_t count);
 /// Gives units of a run back whose records were never opened or are sealed; the head last.
-void free_units(const Control& control, std::uint32_t first, std::uint32_t count);
+/// `word` is the head's state word, which names the caller.
+void free_units(const Control& control, std::uint32_t first, std::uint32_t count, std::uint64_t word);
 /// A region in phase SEALING, given as its state word, all of whose records are SEALED: units and granules go
 /// back.
 bool free_sealed_region(const Control& control, const RegionView& region, std::uint64_t word);
-/// Clears the granule claims that name the region.
-void free_granules(const Control& control, std::uint32_t region, std::uint32_t first_record,
-                   std::uint32_t pages);
 
 }  // namespace maru::table

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/mutant.hpp"
 #include "table/index.hpp"
 #include "table/region_steps.hpp"
 
@@ -21,6 +22,7 @@ bool advance(RegionEntry& entry, std::uint64_t* word, RegionPhase phase, Owner o
 
 struct Run {  // of units
     std::uint32_t first = 0, count = 0, pool = 0;
+    std::uint64_t word = 0;  // state word of its first unit
 };
 
 /// Claims `count` adjacent free units of one pool; the first one becomes FORMATTING, the others PART.
@@ -33,6 +35,7 @@ bool claim_units(const Control& control, Owner owner, std::uint32_t count, Run* 
         if (first >= control.region_count() || units > control.region_count() - first) continue;  // damage
         for (std::uint32_t at = first; at + count <= first + units;) {
             std::uint32_t taken = 0;
+            std::uint64_t head_word = 0;
             for (; taken < count; ++taken) {
                 RegionEntry& unit = control.region(at + taken);
                 std::uint64_t word = unit.state.load(shm::acquire);
@@ -40,13 +43,14 @@ bool claim_units(const Control& control, Owner owner, std::uint32_t count, Run* 
                 if (RegionState::unpack(word).phase != RegionPhase::free ||
                     !advance(unit, &word, phase, owner))
                     break;
+                if (taken == 0) head_word = word;
                 unit.head.store(at, shm::release);
             }
             if (taken == count) {
-                *run = {at, count, p};
+                *run = {at, count, p, head_word};
                 return true;
             }
-            free_units(control, at, taken);
+            if (taken > 0) free_units(control, at, taken, head_word);
             at += taken + 1;
         }
     }
@@ -85,7 +89,7 @@ void name_records(const Control& control, std::uint32_t region, std::uint32_t fi
 Result<RegionView> form_region(const Control& control, Owner owner, Run run, PageClass wanted,
                                std::uint64_t holder, std::string* warning) {
     RegionEntry& entry = control.region(run.first);
-    std::uint64_t word = entry.state.load(shm::acquire);
+    std::uint64_t word = run.word;
     const std::uint64_t bytes = run.count * control.region_unit();
     auto pages = static_cast<std::uint32_t>(
         std::min<std::uint64_t>(bytes / (std::uint64_t{wanted.page_4k} * page_align), max_records));
@@ -94,7 +98,7 @@ Result<RegionView> form_region(const Control& control, Owner owner, Run run, Pag
     const std::uint64_t claim = granule_claim::pack(run.first, RegionState::unpack(word).epoch, owner);
     const std::uint32_t got = claim_granules(control, claim, granules, &first_granule);
     if (got == 0) {
-        free_units(control, run.first, run.count);
+        free_units(control, run.first, run.count, word);
         return Error{Code::full, "no page records are left: raise control.max_objects (" +
                                      std::to_string(control.record_count() - records_per_granule) +
                                      " now) and format the domain anew"};
@@ -121,7 +125,18 @@ Result<RegionView> form_region(const Control& control, Owner owner, Run run, Pag
     // release: whoever sees HELD sees the fields; on a lost race a successor took this over from a dead owner
     if (!advance(entry, &word, RegionPhase::held, {}))
         return Error{Code::contended, "region " + std::to_string(run.first) + " was taken over meanwhile"};
-    return *read_region(control, run.first);
+    RegionView made;
+    made.number = run.first;
+    made.phase = RegionPhase::held;
+    made.pool = run.pool;
+    made.unit_count = run.count;
+    made.page_4k = wanted.page_4k;
+    made.page_count = pages;
+    made.first_record = first_record;
+    made.name_space = wanted.name_space;
+    made.holder = holder;
+    (void)control.region_place(run.first, &run.pool, &made.offset);
+    return made;
 }
 
 bool is_of(const RegionView& region, PageClass wanted) {
@@ -175,14 +190,15 @@ bool make_room(Worker& daemon, PageClass wanted, bool evict) {
 
 }  // namespace
 
-void free_units(const Control& control, std::uint32_t first, std::uint32_t count) {
-    for (std::uint32_t u = first + count; u-- > first;) {  // the head last: it names the others
+void free_units(const Control& control, std::uint32_t first, std::uint32_t count, std::uint64_t word) {
+    // The head goes last: as long as its word is ours, units that name it are ours too.
+    for (std::uint32_t u = first + count; u-- > first + 1;) {
         RegionEntry& unit = control.region(u);
-        std::uint64_t word = unit.state.load(shm::acquire);
-        const bool ours = unit.head.load(shm::relaxed) == first;
-        if (RegionState::unpack(word).phase != RegionPhase::free && ours)
-            advance(unit, &word, RegionPhase::free, {});
+        std::uint64_t part = unit.state.load(shm::acquire);
+        if (RegionState::unpack(part).phase == RegionPhase::part && unit.head.load(shm::relaxed) == first)
+            advance(unit, &part, RegionPhase::free, {});
     }
+    advance(control.region(first), &word, RegionPhase::free, {});
 }
 
 void open_records(const Control& control, std::uint32_t first, std::uint32_t count) {
@@ -206,11 +222,13 @@ bool seal_records(Worker& daemon, std::uint32_t first, std::uint32_t count) {
             const Phase phase = phase_of(word);
             // SEALED ones are stamped again: a taker that read the old word cannot open them any more.
             if (phase == Phase::free || phase == Phase::sealed)
-                sealed = state.compare_exchange(word, state_word(Phase::sealed, generation_of(word) + 1));
+                sealed = state.compare_exchange(
+                    word, state_word(Phase::sealed,
+                                     generation_of(word) + (mutant(Mutant::seal_same_generation) ? 0u : 1u)));
             else if (phase != Phase::retired || !finish_retired(daemon, first + i, word))
                 break;
         }
-        if (!sealed) return false;
+        if (!sealed && !mutant(Mutant::seal_live_page)) return false;
         clear_hint(control, first + i);
     }
     return true;
@@ -335,31 +353,23 @@ bool dissolve_region(Worker& daemon, std::uint32_t number, bool evict) {
 }
 
 bool free_sealed_region(const Control& control, const RegionView& region, std::uint64_t word) {
-    RegionEntry& entry = control.region(region.number);
-    entry.holder.store(0, shm::relaxed);
-    for (std::uint32_t u = region.number + region.unit_count; u-- > region.number + 1;) {
-        RegionEntry& unit = control.region(u);
-        std::uint64_t part = unit.state.load(shm::acquire);
-        if (RegionState::unpack(part).phase == RegionPhase::part &&
-            unit.head.load(shm::relaxed) == region.number)
-            advance(unit, &part, RegionPhase::free, {});
+    control.region(region.number).holder.store(0, shm::relaxed);
+    // The claims go after the region: the records of a region under repair are never somebody else's. Exactly
+    // the words that stand now: later ones may be of the next region. Death in between leaves claims that no
+    // region names; recover_regions finds them.
+    std::vector<std::pair<Word64*, std::uint64_t>> claims;
+    const std::uint32_t first = region.first_record / records_per_granule;
+    for (std::uint32_t g = first;
+         g < control.granule_count() && (g - first) * records_per_granule < region.page_count; ++g) {
+        Word64& place = control.granule_claim(g);
+        const std::uint64_t claim = place.load(shm::acquire);
+        if (claim != 0 && granule_claim::region(claim) == region.number) claims.emplace_back(&place, claim);
     }
-    if (!advance(entry, &word, RegionPhase::free, {})) return false;
-    // Only now the claims: records of a region under repair are never somebody else's. Death before this
-    // leaves claims that no region names; recover_regions finds them.
-    free_granules(control, region.number, region.first_record, region.page_count);
+    free_units(control, region.number, region.unit_count, word);
+    if (control.region(region.number).state.load(shm::acquire) == word) return false;
+    for (const auto& [place, claim] : claims)
+        place->compare_exchange(claim, 0);
     return true;
-}
-
-void free_granules(const Control& control, std::uint32_t region, std::uint32_t first_record,
-                   std::uint32_t pages) {
-    const std::uint32_t first = first_record / records_per_granule;
-    for (std::uint32_t g = first; g < control.granule_count() && (g - first) * records_per_granule < pages;
-         ++g) {
-        Word64& claim = control.granule_claim(g);
-        const std::uint64_t word = claim.load(shm::acquire);
-        if (word != 0 && granule_claim::region(word) == region) claim.compare_exchange(word, 0);
-    }
 }
 
 void release_region(Worker& daemon, std::uint32_t number, std::uint64_t holder) {

@@ -1,5 +1,6 @@
 // Retirement in two halves: RETIRING may be undone, RETIRED may not; the page goes back when nobody reads it.
 #include "base/fault_point.hpp"
+#include "base/mutant.hpp"
 #include "table/index.hpp"
 #include "table/worker.hpp"
 
@@ -9,6 +10,7 @@ namespace maru::table {
 bool Worker::reclaim(std::uint32_t number, std::uint64_t state, bool scanned) {
     const std::uint32_t generation = generation_of(state);
     clear_slots(control_, number, generation, false);
+    if (mutant(Mutant::reclaim_without_scan)) scanned = true;
     if (!scanned && is_pinned(control_, number, generation, false)) return false;
     if (!control_.record(number).state.compare_exchange(state, state_word(Phase::free, generation + 1)))
         return false;
@@ -55,15 +57,20 @@ bool Worker::remove_one(std::uint32_t number, std::uint64_t state, PinSlot own, 
     std::uint64_t retiring = state;  // a foreign RETIRING(delete) is decided on the same word
     const State seen = State::unpack(state);
     if (seen.phase == Phase::published || seen.phase == Phase::retiring_evict) {
-        retiring =
-            state_word(Phase::retiring_delete, generation, pins_.identity().owner(), seen.attempt + 1u);
-        if (!record.state.compare_exchange(state, retiring)) return false;
+        retiring = state_word(Phase::retiring_delete, generation, pins_.identity().owner(),
+                              seen.attempt + (mutant(Mutant::attempt_not_raised) ? 0u : 1u));
+        if (!record.state.compare_exchange(state, retiring)) {
+            if (!mutant(Mutant::delete_lost_is_absent)) return false;
+            *result = DeleteResult::absent;
+            return true;
+        }
         fault_point("retire.after_retiring");
     } else if (seen.phase != Phase::retiring_delete) {
         return false;
     }
     const std::uint32_t attempt = State::unpack(retiring).attempt;
-    if (is_pinned(control_, number, generation, true)) {
+    if (mutant(Mutant::slot_emptied_early)) clear_slots(control_, number, generation, false);
+    if (!mutant(Mutant::delete_ignores_key_pins) && is_pinned(control_, number, generation, true)) {
         *result = DeleteResult::pinned;
         return record.state.compare_exchange(retiring, state_word(Phase::published, generation, {}, attempt));
     }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/mutant.hpp"
 #include "table/pins.hpp"
 
 namespace maru::table {
@@ -53,6 +54,7 @@ void scan_pins(const Control& control, std::span<ScanTarget> targets) {
     static_assert(evict_batch <= 64);
     for (std::size_t i = 0; i < targets.size(); ++i) {
         targets[i].pinned = false;
+        if (mutant(Mutant::evict_without_scan) || mutant(Mutant::evict_scan_before_retiring)) continue;
         if (filtered(control.record(targets[i].record), false, bound)) continue;
         suspects |= std::uint64_t{1} << i;
         look = true;
@@ -73,7 +75,9 @@ void scan_pins(const Control& control, std::span<ScanTarget> targets) {
 void advance_epoch(const Control& control) {
     auto& super = control.super();
     const std::uint64_t before = super.epoch.load(shm::seq_cst);
-    if (!super.epoch.compare_exchange(before, before + 1)) return;  // another host's daemon has just moved it
+    const bool late = mutant(Mutant::bound_before_epoch);
+    if (!late && !super.epoch.compare_exchange(before, before + 1))
+        return;  // another host's daemon has just moved it
     // Only now look: a lease whose `oldest` is not there yet will re-read the epoch and raise its record
     // again.
     shm::fence(shm::seq_cst);
@@ -89,6 +93,7 @@ void advance_epoch(const Control& control) {
             held = held || pin::kind(word.load(shm::fenced_load)) == PinKind::lease;
         if (held) bound = oldest;
     }
+    if (late && !super.epoch.compare_exchange(before, before + 1)) return;
     for (int round = 0; round < recheck_rounds_max; ++round) {
         const std::uint64_t seen = super.bound.load(shm::relaxed);
         if (seen >= bound || super.bound.compare_exchange(seen, bound)) return;

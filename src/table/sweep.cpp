@@ -1,6 +1,7 @@
 #include "table/sweep.hpp"
 
 #include "base/fault_point.hpp"
+#include "base/mutant.hpp"
 #include "table/index.hpp"
 #include "table/regions.hpp"
 
@@ -16,7 +17,8 @@ void sweep_record(Worker& sweeper, std::uint32_t number, Owner owner, bool dead,
     for (int round = 0; round < retire_rounds_max; ++round) {
         const std::uint64_t word = record.state.load(shm::acquire);
         const State state = State::unpack(word);
-        const bool owned = state.owner == owner;
+        const bool owned = state.owner == owner || (mutant(Mutant::sweep_owner_number) &&
+                                                    state.owner.slot == owner.slot && owner.slot != 0);
         const std::uint64_t given_back = state_word(Phase::free, state.generation + 1);
         const std::uint64_t published = state_word(Phase::published, state.generation, {}, state.attempt);
         fault_point("sweep.in_records");
@@ -27,19 +29,21 @@ void sweep_record(Worker& sweeper, std::uint32_t number, Owner owner, bool dead,
             return;
         }
         if (state.phase == Phase::publishing && owned) {
-            if (has_final_slot(control, number, state.generation)) {
+            if (!mutant(Mutant::sweep_committed_away) && has_final_slot(control, number, state.generation)) {
                 if (record.state.compare_exchange(word, published)) ++report->publishing_final;
                 continue;
             }
             if (!dead) return;
-            clear_slots(control, number, state.generation, true);
-            if (has_final_slot(control, number, state.generation)) continue;
+            if (!mutant(Mutant::sweep_tentative_left)) clear_slots(control, number, state.generation, true);
+            if (!mutant(Mutant::sweep_committed_away) && has_final_slot(control, number, state.generation))
+                continue;
             if (!record.state.compare_exchange(word, given_back)) continue;
             set_hint(control, number);
             ++report->publishing_tentative;
             return;
         }
-        if ((state.phase == Phase::retiring_evict || state.phase == Phase::retiring_delete) && owned) {
+        if ((state.phase == Phase::retiring_evict || state.phase == Phase::retiring_delete) && owned &&
+            !mutant(Mutant::sweep_without_retiring)) {
             if (record.state.compare_exchange(word, published)) ++report->retiring;
             continue;
         }
@@ -60,9 +64,13 @@ void sweep_chunk_words(Worker& sweeper, PinChunk& chunk, std::uint64_t epoch, Ow
                        SweepReport* report) {
     for (auto& place : chunk.pins) {
         const std::uint64_t word = place.load(shm::acquire);
-        if (word == 0 || pin::Epoch::get(word) != (epoch & pin::Epoch::mask)) continue;
+        if (word == 0) continue;
+        if (!mutant(Mutant::sweep_any_epoch) && pin::Epoch::get(word) != (epoch & pin::Epoch::mask)) continue;
         fault_point("sweep.in_pins");
+        if (mutant(Mutant::sweep_pins_first)) place.compare_exchange(word, 0);
         sweep_record(sweeper, pin::record(word), owner, dead, report);
+        if (dead && mutant(Mutant::sweep_pins_left)) continue;
+        if (mutant(Mutant::sweep_any_epoch)) place.exchange(0, shm::seq_cst);
         const bool key_pin = pin::kind(word) == PinKind::key;
         if (!dead && !key_pin) continue;  // a living owner's leases and reservations stay
         if (!place.compare_exchange(word, 0)) continue;
@@ -130,7 +138,7 @@ void SweepReport::add(const SweepReport& other) {
 SweepReport sweep_gone(Worker& sweeper, Identity gone) {
     SweepReport report;
     quarantine_client(sweeper.control(), gone);  // first: from here on its calls are refused
-    sweep_chunks(sweeper, gone, false, &report);
+    sweep_chunks(sweeper, gone, mutant(Mutant::sweep_gone_as_dead), &report);
     let_go_of_regions(sweeper, gone, &report);
     return report;
 }
@@ -142,8 +150,11 @@ SweepReport sweep_dead(Worker& sweeper, Identity dead) {
     if (dead.slot == 0 || dead.slot >= control.client_count() ||
         control.client(dead.slot).state.load(shm::acquire) != expected)
         return report;
+    if (mutant(Mutant::sweep_slot_first))
+        control.client(dead.slot).state.compare_exchange(
+            expected, client_state::pack(ClientPhase::free, dead.generation + 1));
     sweep_chunks(sweeper, dead, true, &report);
-    sweep_overflow_claims(control, dead.owner(), &report);
+    if (!mutant(Mutant::sweep_claims_left)) sweep_overflow_claims(control, dead.owner(), &report);
     let_go_of_regions(sweeper, dead, &report);
     fold_counters(control, control.client_stats(dead.slot));
     // Last: only now may the slot carry another client, under the next generation.

@@ -1,0 +1,80 @@
+// Deliberate defects, by which the simulator shows that it would see them (tests/sim/README.md).
+#pragma once
+
+#include <cstdint>
+
+namespace maru {
+
+enum class Mutant : std::uint8_t {
+    none,
+    // lookup
+    no_recheck,             // a lease counts without a second look at the state
+    recheck_low_bits,       // the second look compares two bits of the generation
+    rescue_blind,           // a hit on RETIRING(evict) without taking it back
+    key_pin_in_delete,      // a key pin counts although a deletion is undecided
+    generation_three_bits,  // generations of three bits
+    // pins
+    pin_release_only,      // the pin is stored with release, not seq_cst
+    batch_without_fence,   // a batch of pins without its fence
+    summary_late,          // the summary bit set after the pin
+    key_flag_late,         // the key-pin flag set after the pin
+    epoch_not_read_again,  // the epoch's second look left out
+    last_plain,            // `last` stored, not raised by compare-and-swap
+    bound_before_epoch,    // `oldest` read before the epoch has moved
+    high_water_late,       // the high-water mark raised when the chunk goes back
+    chunk_summary_kept,    // summary and oldest of the last owner left standing (harmless on purpose: see
+                           // README)
+    key_pin_without_sequence,
+    own_word_late,  // write-ahead ownership after the compare-and-swap
+    // publication
+    no_scan,                 // commit without a look for the key
+    scan_before_place,       // the look for the key before the tentative entry stands
+    tentative_left,          // tentative entries of the same key not thrown out
+    tentative_by_phase,      // a tentative entry judged by its record's phase alone
+    retiring_is_stale,       // an undecided retirement taken for a stale slot
+    blind_commit,            // the commit without comparing
+    lease_after_commit,      // the writer's lease after the commit
+    fill_before_publishing,  // the record filled while RESERVED
+    link_overwritten,        // an overflow bucket linked without comparing
+    claim_without_owner,     // an overflow bucket claimed without naming who
+    // retirement
+    evict_without_scan,  // eviction decided without a look at the pins
+    evict_scan_before_retiring,
+    evict_any_attempt,  // a stale retirer completes a later retirement
+    delete_ignores_key_pins,
+    delete_lost_is_absent,  // a lost compare-and-swap answered "absent"
+    reclaim_without_scan,   // RETIRED to FREE without a look at the pins
+    slot_emptied_early,     // the slot emptied before RETIRED
+    foreign_left,           // an allocator waits for a stopped retirer
+    generation_not_raised,  // a page given back under its old generation
+    attempt_not_raised,
+    location_before_swap,  // the page's place read before the compare-and-swap
+    // sweeps
+    sweep_owner_number,      // owner compared without its generation
+    sweep_pins_first,        // pin words cleared before their records are settled
+    sweep_pins_left,         // pin words not cleared
+    sweep_without_retiring,  // RETIRING of the dead left
+    sweep_committed_away,    // a committed publication thrown away
+    sweep_tentative_left,    // the tentative slot of the dead left
+    sweep_claims_left,       // overflow claims of the dead left
+    sweep_slot_first,        // the client slot given out before the sweep ended
+    sweep_any_epoch,         // pin words cleared whatever their epoch and value
+    sweep_gone_as_dead,      // everything taken from a client without proof of death
+    // regions
+    seal_live_page,        // a page that is in use does not stop a seal
+    seal_same_generation,  // a sealed record keeps its generation
+    count,
+};
+
+#ifdef MARU_STEPPED
+inline Mutant active_mutant = Mutant::none;  // set by the simulator between two runs
+inline bool mutant(Mutant which) {
+    return active_mutant == which;
+}
+#else
+constexpr bool mutant(Mutant) {
+    return false;
+}
+#endif
+
+}  // namespace maru
