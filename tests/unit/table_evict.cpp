@@ -229,6 +229,34 @@ TEST_SUITE("table evict") {
         writer.worker.free(page);
     }
 
+    TEST_CASE("a sealed page is opened by who meets it in its region, and nowhere else") {
+        Domain domain;
+        Client& engine = domain.client();
+        const RegionView region = *read_region(domain.control(), engine.regions[0]);
+        fill(engine, 1);
+        domain.set_phase(region.first_record + 7, Phase::sealed);
+        engine.worker.evict(pages_of_256k, 8);
+        CHECK(domain.phase(region.first_record + 7) == Phase::free);
+
+        // Given a region that is being formed over a record that still names the one before
+        RegionEntry& forming = domain.control().region(1);
+        const std::uint32_t granule = region.first_record / records_per_granule + 1;
+        const std::uint32_t record = granule * records_per_granule;
+        const RegionState state{RegionPhase::formatting, domain.daemon().identity().owner(), 1};
+        forming.state.store(state.pack(), shm::seq_cst);
+        forming.page_4k.store(page_of_256k, shm::relaxed);
+        forming.page_count.store(8, shm::relaxed);
+        forming.first_record.store(record, shm::relaxed);
+        domain.control().granule_claim(granule).store(granule_claim::pack(1, 1, state.owner), shm::seq_cst);
+        domain.control().record(record).region.store(region.number, shm::relaxed);
+        engine.worker.evict(pages_of_256k, 8);
+        engine.worker.evict({0, 0}, 8);
+        CHECK(domain.phase(record) == Phase::sealed);
+
+        domain.control().granule_claim(granule).store(0, shm::seq_cst);
+        forming.state.store(RegionState{RegionPhase::free, {}, 2}.pack(), shm::seq_cst);
+    }
+
     TEST_CASE("a store that goes on for long through a small pool never fails and evicts the oldest") {
         Domain domain;
         Client& engine = domain.client();
