@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 namespace maru {
 
@@ -68,8 +69,8 @@ enum class Mutant : std::uint8_t {
 
 #ifdef MARU_STEPPED
 inline Mutant active_mutant = Mutant::none;  // set by the simulator between two runs
-inline bool mutant(Mutant which) {
-    return active_mutant == which;
+constexpr bool mutant(Mutant which) {
+    return !std::is_constant_evaluated() && active_mutant == which;
 }
 #else
 constexpr bool mutant(Mutant) {

@@ -186,6 +186,24 @@ Code Worker::evict_to_reuse(PageClass wanted, Page* page) {
     return Code::full;
 }
 
+/// Evicts one object of the key's chain, whose slots are all taken and which cannot grow.
+bool Worker::evict_beside(const Key& key) {
+    if (control_.super().eviction.load(shm::relaxed) == static_cast<std::uint64_t>(EvictionPolicy::none))
+        return false;
+    Pass pass;
+    walk_slots(control_, key.low, shm::acquire, [&](Word64& place) {
+        const std::uint64_t word = place.load(shm::acquire);
+        const std::uint32_t number = slot::record(word);
+        if (slot::is_tentative(word) || number == 0 || number >= control_.record_count()) return false;
+        const std::uint64_t state = control_.record(number).state.load(shm::acquire);
+        if (phase_of(state) != Phase::published || !slot::same_generation(word, generation_of(state)))
+            return false;
+        if (begin_retire(pass, number, state)) decide(pass);
+        return pass.evicted > 0;
+    });
+    return pass.evicted > 0;
+}
+
 std::size_t Worker::evict(PageClass which, std::size_t count) {
     Pass pass;
     pass.which = which;

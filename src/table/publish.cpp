@@ -1,4 +1,6 @@
 // Publication: tentative-then-final insert. At no time do two final live entries exist for one key.
+#include <algorithm>
+
 #include "base/fault_point.hpp"
 #include "base/mutant.hpp"
 #include "table/index.hpp"
@@ -33,7 +35,7 @@ Code Worker::link_overflow(Word64& link, std::uint64_t parent) {
     const std::uint64_t claim = mutant(Mutant::claim_without_owner)
                                     ? overflow_claim::linked
                                     : overflow_claim::pack(pins_.identity().owner(), parent);
-    for (std::uint32_t i = 0; i < count; ++i) {
+    for (std::uint32_t i = 0; i < std::min(count, overflow_probes_max); ++i) {
         const std::uint32_t number = (start + i) % count;
         Word64& word = control_.overflow_claim(number);
         if (word.load(shm::relaxed) != 0 || !word.compare_exchange(0, claim)) continue;
@@ -145,7 +147,9 @@ Code Worker::commit(const Key& key, const Page& page) {
     for (int round = 0; round < publish_rounds_max; ++round) {
         Word64* mine = nullptr;
         const Scan early = mutant(Mutant::scan_before_place) ? find_same(key, mine) : Scan::clean;
-        if (const Code code = place(key, tentative, &mine); code != Code::ok) return code;
+        const Code placed = place(key, tentative, &mine);
+        if (placed == Code::index_full && evict_beside(key)) continue;  // an object of this chain makes room
+        if (placed != Code::ok) return placed;
         fault_point("publish.after_place");
         const bool looks = !mutant(Mutant::no_scan) && !mutant(Mutant::scan_before_place);
         const Scan scan = looks ? find_same(key, mine) : early;
