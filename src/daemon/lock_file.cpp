@@ -86,7 +86,8 @@ Result<std::optional<Descriptor>> LockFile::lock_for(std::uint32_t byte) const {
     if (!fresh && errno == ENOENT) fresh = Descriptor(::open(path_.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
     if (!fresh)
         return Error{errno == EMFILE || errno == ENFILE ? Code::full : Code::unavailable,
-                     "lock file " + path_ + " cannot be opened again: " + std::strerror(errno)};
+                     "lock file " + path_ + " cannot be opened again: " + std::strerror(errno) +
+                         (errno == EMFILE ? "; raise the daemon's limit (LimitNOFILE, ulimit -n)" : "")};
     if (lock(fresh.get(), byte)) return std::optional<Descriptor>(std::move(fresh));
     if (errno == EAGAIN || errno == EACCES) return std::optional<Descriptor>();
     return Error{Code::unavailable,

@@ -138,8 +138,16 @@ void Reaper::judge(std::uint32_t slot) {
     const bool unlocked = !watched.pidfd && !lock_.held(slot);
     if (watched.pidfd ? has_ended(watched.pidfd.get()) : unlocked)
         return dead(watched.identity, unlocked ? "its lock is free" : "its process has ended");
+    if (said_goodbye(watched.identity)) return dead(watched.identity, "it ended while nobody listened");
     if (take_back_connecting(watched.identity)) return dead(watched.identity, "it never began to work");
     gone(watched);
+}
+
+bool Reaper::said_goodbye(table::Identity identity) const {
+    // Acquire: what the client did before it gave itself up happened before its sweep.
+    const std::uint64_t state = control_.client(identity.slot).state.load(shm::acquire);
+    return table::client_state::phase(state) == table::ClientPhase::dead &&
+           table::client_state::generation(state) == identity.generation;
 }
 
 bool Reaper::take_back_connecting(table::Identity identity) {
@@ -184,12 +192,16 @@ void Reaper::forget(std::uint32_t slot) {
 }
 
 void Reaper::look_at_locks() {
-    std::vector<table::Identity> free_locks;
-    for (const auto& [slot, watched] : watched_)
-        if (!watched.pidfd && !watched.is_connected && !lock_.is_new() && !lock_.held(slot))
-            free_locks.push_back(watched.identity);
-    for (const auto& identity : free_locks)
-        dead(identity, "its lock is free");
+    std::vector<std::pair<table::Identity, const char*>> found;
+    for (const auto& [slot, watched] : watched_) {
+        if (watched.is_connected || watched.lingering != 0) continue;
+        if (said_goodbye(watched.identity))
+            found.emplace_back(watched.identity, "it ended while nobody listened");
+        else if (!watched.pidfd && !lock_.is_new() && !lock_.held(slot))
+            found.emplace_back(watched.identity, "its lock is free");
+    }
+    for (const auto& [identity, proof] : found)
+        dead(identity, proof);
 }
 
 void Reaper::sweep_slice(std::uint32_t from) {

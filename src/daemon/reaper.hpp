@@ -44,7 +44,8 @@ class Reaper {
     void disconnected(table::Identity identity);
     /// An orderly end: nothing is held any more.
     void goodbye(table::Identity identity);
-    /// Looks at the locks of those that cannot be watched by a pidfd. Once a second.
+    /// Looks at those without a connection: at the locks of whom no pidfd watches, and at who gave himself up
+    /// while no daemon ran. Once a second.
     void look_at_locks();
 
     /// Client slots in use by others than this daemon.
@@ -68,6 +69,7 @@ class Reaper {
     void dead(table::Identity identity, const char* proof);
     void forget(std::uint32_t slot);
     void sweep_slice(std::uint32_t from);
+    bool said_goodbye(table::Identity identity) const;
     bool take_back_connecting(table::Identity identity);
 
     Loop& loop_;
