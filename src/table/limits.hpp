@@ -37,6 +37,7 @@ inline constexpr int retire_rounds_max = 8;       // looks at a lost compare-and
 inline constexpr int recheck_rounds_max = 64;     // looks at a state that others move under a fresh pin
 inline constexpr int chain_hops_max = 64;         // overflow buckets behind one home bucket
 inline constexpr std::uint32_t evict_batch = 32;  // victims decided with one pin scan
+inline constexpr std::uint32_t overflow_probes_max = 4096;  // looks for a free overflow bucket
 
 static_assert(phase_bits + attempt_bits + owner_slot_bits + owner_generation_bits == 32,
               "the other half of a state word is the generation");

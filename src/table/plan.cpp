@@ -73,7 +73,8 @@ Result<ControlPlan> lay_out(const FormatPlan& plan) {
     sizes.records = static_cast<std::uint32_t>(round_up(objects, records_per_granule)) + records_per_granule;
     // Mean load of the slots stays below one half at the largest object count.
     sizes.buckets = static_cast<std::uint32_t>(std::bit_ceil(objects * 2 / slots_per_bucket + 1));
-    sizes.overflow_buckets = std::max<std::uint32_t>(sizes.buckets / 16, 64);
+    // Linked for good, and in the long run every bucket overflows once: so many that each may.
+    sizes.overflow_buckets = std::max<std::uint32_t>(sizes.buckets, 64);
     sizes.pin_chunks = static_cast<std::uint32_t>((plan.pins + pins_per_chunk - 1) / pins_per_chunk);
     std::uint64_t units = 0;
     for (const auto& pool : plan.pools)
