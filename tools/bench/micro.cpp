@@ -60,6 +60,8 @@ Result<void> run_micro(const Request& request) {
                       std::to_string(key_bytes) + " bytes, warm; " + describe_table(client->get(), **domain),
                   request.quick);
     const Bench bench{sizes, **domain, client->get(), keys, spare, report};
+    if (!request.json.empty())  // now, rather than after everything was measured
+        if (auto writable = report.write_json(request.json); !writable) return writable;
     const auto measured = measure_all(bench);
     if (!(*domain)->is_private()) remove_everything(bench);
     if (!request.json.empty())

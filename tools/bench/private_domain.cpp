@@ -48,18 +48,25 @@ Result<std::unique_ptr<Domain>> Domain::start(const Request& request, const Doma
         return domain;
     }
     const std::string program = daemon_program(request);
+    if (program.empty() && !request.daemon.empty())
+        return Error{Code::unavailable, "no program " + request.daemon + ": --daemon names the maru daemon"};
     if (program.empty())
         return Error{Code::unavailable,
                      "no maru daemon beside " + own_program() + " nor in PATH: name it with --daemon"};
     if (auto launched = domain->launch(program); !launched) return launched.error();
     if (auto ready = domain->wait_until_ready(); !ready) return ready.error();
+    domain->remove_pool_file();  // everybody has descriptors; nothing stays behind, however this ends
     return domain;
 }
 
 Domain::~Domain() {
     daemon_.stop();
-    std::error_code ignored;  // the pool file may never have been made
+    remove_pool_file();
+}
+
+void Domain::remove_pool_file() {
     if (pool_file_.empty()) return;
+    std::error_code ignored;  // it may never have been made
     std::filesystem::remove_all(pool_file_, ignored);
     std::filesystem::remove_all(pool_file_ + ".lock", ignored);
 }

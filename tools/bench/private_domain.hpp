@@ -37,6 +37,7 @@ class Domain {
     Result<void> launch(const std::string& program);
     Result<void> wait_until_ready();
     std::string last_words() const;
+    void remove_pool_file();
 
     TemporaryFolder folder_;
     std::string socket_, pool_file_;

@@ -84,10 +84,14 @@ Figure compare(const Row& row, std::span<const Sample> samples) {
     judge(figure, std::move(ratios), *figure.ratio);
     if (row.reference > 0) {
         const double off = *figure.counterpart / row.reference - 1;
+        const bool faster = (row.goal == Goal::at_most) == (off < 0);
         if (std::abs(off) > reference_tolerance)
-            append_sentence(figure.note, "counterpart is " + short_number(std::round(off * 100)) +
-                                             " % off its reference figure of " + short_number(row.reference) +
-                                             " " + row.unit + " (another machine, or this one under load)");
+            append_sentence(figure.note,
+                            "counterpart is " + short_number(std::round(std::abs(off) * 100)) + " % " +
+                                (off < 0 ? "below" : "above") + " its reference figure of " +
+                                short_number(row.reference) + " " + row.unit +
+                                (faster ? ": a faster machine than the reference's"
+                                        : ": a slower machine than the reference's, or this one under load"));
     }
     return figure;
 }
