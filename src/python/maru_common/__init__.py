@@ -1,0 +1,5 @@
+"""MaruConfig under its earlier name."""
+
+from maru import MaruConfig
+
+__all__ = ["MaruConfig"]
