@@ -23,8 +23,6 @@ enum class Mutant : std::uint8_t {
     last_plain,            // `last` stored, not raised by compare-and-swap
     bound_before_epoch,    // `oldest` read before the epoch has moved
     high_water_late,       // the high-water mark raised when the chunk goes back
-    chunk_summary_kept,    // summary and oldest of the last owner left standing (harmless on purpose: see
-                           // README)
     key_pin_without_sequence,
     own_word_late,  // write-ahead ownership after the compare-and-swap
     // publication

@@ -73,10 +73,8 @@ bool PinSet::claim_chunk() {
         const std::uint64_t epoch = shared.epoch.load(shm::relaxed) + 1;
         shared.epoch.store(epoch,
                            shm::release);  // a late sweeper of the last owner matches none of our words
-        if (!mutant(Mutant::chunk_summary_kept)) {
-            shared.summary.store(0, shm::relaxed);
-            shared.oldest.store(0, shm::relaxed);
-        }
+        shared.summary.store(0, shm::relaxed);
+        shared.oldest.store(0, shm::relaxed);
         chunks_.push_back({&shared, number, static_cast<std::uint32_t>(epoch), 0, 0, 0});
         local_of_[number] = static_cast<std::uint32_t>(chunks_.size());
         counters_ = &chunks_[0].shared->counters;
