@@ -38,12 +38,11 @@ Result<void> measure_all(const Bench& bench) {
     return {};
 }
 
-std::string describe_table(maru_client* client, const Domain& domain) {
-    maru_pool_description pool{};
-    pool.size = sizeof pool;
-    const bool known = maru_pool_info(client, 0, &pool) == MARU_OK && pool.base != nullptr;
-    return "index and page records " + format_size(domain.lookup_bytes()) + " in " +
-           (known ? pages_of(pool.base) : std::string("pages of unknown size"));
+std::string describe_tables(maru_client* client) {
+    const auto tables = Domain::lookup_tables(client);
+    if (!tables) return tables.error().text;
+    return "index " + format_size((*tables)[0].size()) + " and page records " +
+           format_size((*tables)[1].size()) + " in " + pages_of((*tables)[0].data());
 }
 
 }  // namespace
@@ -57,7 +56,7 @@ Result<void> run_micro(const Request& request) {
     if (!client) return client.error();
     const KeySet keys(0, sizes.objects, 1), spare(sizes.objects, sizes.stores, 2);
     Report report(machine_conditions() + "\n" + std::to_string(sizes.objects) + " objects, keys of " +
-                      std::to_string(key_bytes) + " bytes, warm; " + describe_table(client->get(), **domain),
+                      std::to_string(key_bytes) + " bytes, warm; " + describe_tables(client->get()),
                   request.quick);
     const Bench bench{sizes, **domain, client->get(), keys, spare, report};
     if (!request.json.empty())  // now, rather than after everything was measured

@@ -12,6 +12,7 @@
 #include "base/size.hpp"
 #include "engine.hpp"
 #include "shared_file.hpp"
+#include "table/control.hpp"
 
 namespace maru::bench {
 namespace {
@@ -42,7 +43,7 @@ char state_of(pid_t pid) {
 
 Result<std::unique_ptr<Domain>> Domain::start(const Request& request, const DomainWish& wish) {
     auto domain = std::make_unique<Domain>();
-    if (auto planned = domain->plan(wish); !planned) return planned.error();
+    domain->plan(wish);
     if (!request.socket.empty()) {
         domain->socket_ = request.socket;
         return domain;
@@ -71,18 +72,25 @@ void Domain::remove_pool_file() {
     std::filesystem::remove_all(pool_file_ + ".lock", ignored);
 }
 
-Result<void> Domain::plan(const DomainWish& wish) {
+void Domain::plan(const DomainWish& wish) {
     // An eighth more than asked for, so that whole regions and the daemon's own eviction marks have room.
     const std::uint64_t payload = wish.pages * wish.page_bytes;
     max_objects_ = wish.pages + wish.pages / 8 + 4096;
     pool_bytes_ = round_up(payload + payload / 8 + max_objects_ * 320 + 64 * MiB, 64 * MiB);
-    table::FormatPlan format;
-    format.records = static_cast<std::uint32_t>(max_objects_);
-    format.pools.push_back({.name = "bench", .bytes = pool_bytes_});
-    auto sizes = table::plan_control(format);
-    if (!sizes) return sizes.error();
-    sizes_ = *sizes;
-    return {};
+}
+
+Result<std::array<std::span<const std::byte>, 2>> Domain::lookup_tables(maru_client* client) {
+    maru_pool_description pool{};
+    pool.size = sizeof pool;
+    if (const auto status = maru_pool_info(client, 0, &pool); status != MARU_OK)
+        return refused(client, "pool_info", status);
+    const std::span<std::byte> memory(static_cast<std::byte*>(pool.base), pool.bytes);
+    auto control = table::Control::attach(memory);
+    if (!control) return control.error();
+    const auto* buckets = reinterpret_cast<const std::byte*>(&control->bucket(0));
+    const auto* records = reinterpret_cast<const std::byte*>(&control->record(0));
+    return std::array{std::span(buckets, control->bucket_count() * sizeof(table::Bucket)),
+                      std::span(records, control->record_count() * sizeof(table::PageRecord))};
 }
 
 Result<void> Domain::launch(const std::string& program) {

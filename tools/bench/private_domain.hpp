@@ -1,13 +1,16 @@
 // A daemon and a domain that belong to one benchmark, so that nobody else's objects are measured or touched.
 #pragma once
 
+#include <maru/maru.h>
+
+#include <array>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "base/result.hpp"
 #include "process.hpp"
 #include "request.hpp"
-#include "table/control.hpp"
 
 namespace maru::bench {
 
@@ -26,14 +29,15 @@ class Domain {
 
     const std::string& socket() const { return socket_; }
     bool is_private() const { return daemon_.pid() > 0; }
-    /// Bytes of index and page records that lookups of a domain of this size walk through.
-    std::uint64_t lookup_bytes() const { return sizes_.index_bytes + sizes_.records_bytes; }
+    /// What lookups walk through, as this client maps it: the home buckets of the index, and the page
+    /// records.
+    static Result<std::array<std::span<const std::byte>, 2>> lookup_tables(maru_client* client);
     /// Stops (SIGSTOP) and wakes the private daemon. Returns when it has really stopped.
     Result<void> freeze();
     void thaw();
 
   private:
-    Result<void> plan(const DomainWish& wish);
+    void plan(const DomainWish& wish);
     Result<void> launch(const std::string& program);
     Result<void> wait_until_ready();
     std::string last_words() const;
@@ -42,7 +46,6 @@ class Domain {
     TemporaryFolder folder_;
     std::string socket_, pool_file_;
     std::uint64_t pool_bytes_ = 0, max_objects_ = 0;
-    table::ControlSizes sizes_;
     Process daemon_;
 };
 

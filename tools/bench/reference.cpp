@@ -14,6 +14,7 @@
 #include "counterpart/unordered_map.hpp"
 #include "keys.hpp"
 #include "report.hpp"
+#include "shared_file.hpp"
 #include "stopwatch.hpp"
 
 namespace maru::bench {
@@ -35,13 +36,15 @@ Result<void> chase_sizes(bool quick) {
     };
     for (const Size size : {Size{MiB, "9"}, Size{64 * MiB, "216"}, Size{GiB, "419"}}) {
         if (quick && size.bytes == GiB) continue;
-        auto chase = PointerChase::make(size.bytes);
-        if (!chase) return chase.error();
+        auto memory = SharedFile::make("chase", size.bytes);
+        if (!memory) return memory.error();
+        const PointerChase::Memory range = memory->bytes();
+        PointerChase chase({&range, 1});
         const std::uint64_t steps = 500'000;
-        chase->run(steps);
+        chase.run(steps);
         std::vector<double> values;
         for (int round = 0; round < rounds; ++round)
-            values.push_back(time_each_ns(steps, [&] { chase->run(steps); }));
+            values.push_back(time_each_ns(steps, [&] { chase.run(steps); }));
         print("pointer chase over " + format_size(size.bytes), values, "ns", size.known);
     }
     return {};

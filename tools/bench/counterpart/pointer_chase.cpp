@@ -1,48 +1,42 @@
 #include "counterpart/pointer_chase.hpp"
 
-#include <numeric>
 #include <utility>
-#include <vector>
 
 #include "keys.hpp"
 #include "stopwatch.hpp"
 
 namespace maru::bench {
-
 namespace {
-constexpr std::uint64_t line_bytes = 64;
+
+constexpr std::size_t line_bytes = 64;
+
+// A load that the compiler neither drops nor tears; others may write the word meanwhile.
+std::uint64_t word_at(std::uintptr_t address) {
+    return __atomic_load_n(reinterpret_cast<const std::uint64_t*>(address), __ATOMIC_RELAXED);
 }
 
-Result<PointerChase> PointerChase::make(std::uint64_t bytes) {
-    auto file = SharedFile::make("chase", bytes);
-    if (!file) return file.error();
-    PointerChase chase(std::move(*file));
-    chase.link();
-    return chase;
-}
+}  // namespace
 
-void PointerChase::link() {
-    const std::uint64_t lines = bytes() / line_bytes;
-    std::vector<std::uint32_t> next(lines);
-    std::iota(next.begin(), next.end(), 0u);
+PointerChase::PointerChase(std::span<const Memory> ranges) {
+    for (const Memory& range : ranges)
+        for (std::size_t at = 0; at + line_bytes <= range.size(); at += line_bytes)
+            order_.push_back(reinterpret_cast<std::uintptr_t>(range.data() + at));
     Random random(17);
-    for (std::uint64_t i = lines; i > 1; --i)
-        std::swap(next[i - 1], next[random.below(i - 1)]);  // one cycle
-    std::byte* base = file_.bytes().data();
-    for (std::uint64_t i = 0; i < lines; ++i)
-        *reinterpret_cast<Line*>(base + i * line_bytes) = {next[i] * line_bytes, i};
+    for (std::size_t i = order_.size(); i > 1; --i)
+        std::swap(order_[i - 1], order_[random.below(i)]);
 }
 
 void PointerChase::run(std::uint64_t steps) {
-    const std::byte* base = file_.bytes().data();
-    std::uint64_t at = at_, sum = 0;
+    std::uint64_t nothing = 0;  // always zero, as the compiler and the processor cannot know
+    std::uint64_t never = 0;
+    keep(never);
+    asm volatile("" : "+r"(never));
     for (std::uint64_t i = 0; i < steps; ++i) {
-        const auto* line = reinterpret_cast<const Line*>(base + at);
-        sum += line->weight;
-        at = line->next;
+        const std::uintptr_t line = order_[at_] + nothing;
+        nothing = (word_at(line) ^ word_at(line + 8)) & never;
+        if (++at_ == order_.size()) at_ = 0;
     }
-    at_ = at;
-    keep(sum);
+    keep(nothing);
 }
 
 }  // namespace maru::bench

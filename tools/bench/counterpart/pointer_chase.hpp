@@ -1,32 +1,26 @@
-// Counterpart: a dependent random load. Each step reads 16 bytes of a cache line that names the next line, so
-// no step can begin before the one before it has ended. The floor of any lookup in memory of that size.
+// Counterpart: a dependent random load. Each step reads 16 bytes of a cache line, and the address of the next
+// step depends on what was read, so no step can begin before the one before it has ended. The floor of any
+// lookup in that memory.
 #pragma once
 
 #include <cstdint>
-
-#include "base/result.hpp"
-#include "shared_file.hpp"
+#include <span>
+#include <vector>
 
 namespace maru::bench {
 
 class PointerChase {
   public:
-    /// One random cycle over all cache lines of `bytes` of shared memory: the same kind as a pool.
-    static Result<PointerChase> make(std::uint64_t bytes);
-    std::uint64_t bytes() const { return file_.bytes().size(); }
-    /// Follows `steps` links.
+    using Memory = std::span<const std::byte>;
+
+    /// Walks the cache lines of `ranges` in random order. Only reads, so that it can walk memory that is in
+    /// use: the same pages, with the same luck in where they lie, as what it is compared to.
+    explicit PointerChase(std::span<const Memory> ranges);
     void run(std::uint64_t steps);
 
   private:
-    struct Line {
-        std::uint64_t next;
-        std::uint64_t weight;
-    };
-    explicit PointerChase(SharedFile file) : file_(std::move(file)) {}
-    void link();
-
-    SharedFile file_;
-    std::uint64_t at_ = 0;
+    std::vector<std::uintptr_t> order_;  // addresses of lines; read in sequence, so that they are always near
+    std::size_t at_ = 0;
 };
 
 }  // namespace maru::bench
