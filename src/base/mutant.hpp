@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 namespace maru {
 
@@ -67,8 +66,9 @@ enum class Mutant : std::uint8_t {
 
 #ifdef MARU_STEPPED
 inline Mutant active_mutant = Mutant::none;  // set by the simulator between two runs
-constexpr bool mutant(Mutant which) {
-    return !std::is_constant_evaluated() && active_mutant == which;
+// Not constexpr: a `const bool` that begins with it would be folded while nothing is active yet.
+inline bool mutant(Mutant which) {
+    return active_mutant == which;
 }
 #else
 constexpr bool mutant(Mutant) {

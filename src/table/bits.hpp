@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "base/mutant.hpp"
 #include "table/limits.hpp"
@@ -108,7 +109,8 @@ constexpr std::uint32_t tag(std::uint64_t word) {
 }
 /// The slot was made for this generation of the record, as far as its bits can tell.
 constexpr bool same_generation(std::uint64_t word, std::uint32_t generation) {
-    if (mutant(Mutant::generation_three_bits)) return ((Generation::get(word) ^ generation) & 7) == 0;
+    if (!std::is_constant_evaluated() && mutant(Mutant::generation_three_bits))
+        return ((Generation::get(word) ^ generation) & 7) == 0;
     return Generation::get(word) == (generation & Generation::mask);
 }
 }  // namespace slot

@@ -104,6 +104,16 @@ bool Oracle::key_pinned(std::uint32_t key) const {
     return false;
 }
 
+void Oracle::after_sweeps() {
+    for (std::uint32_t record = records_per_granule; record < world_.control().record_count(); ++record) {
+        const State now = state(record);
+        const bool owned = now.phase == Phase::reserved || now.phase == Phase::publishing ||
+                           now.phase == Phase::retiring_evict || now.phase == Phase::retiring_delete;
+        if (owned && process_of(now.owner) == nullptr)
+            violate("r%u is %s of somebody dead after the sweep", record, name_of(now.phase));
+    }
+}
+
 void Oracle::at_the_end() {
     const Control& c = world_.control();
     const CheckReport report = look(c);

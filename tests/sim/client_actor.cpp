@@ -199,7 +199,8 @@ Code ClientActor::pin(std::uint32_t key, bool check) {
     const std::uint32_t hold =
         oracle.hit(actor_, key, record, static_cast<std::uint32_t>(PinToken::Generation::get(token)), token,
                    HoldKind::key_pin);
-    for (std::uint32_t wait = random_.below(40); wait > 0 && !oracle.expired(hold); --wait)
+    for (std::uint32_t wait = random_.below(sim_.scenario_.pin_steps); wait > 0 && !oracle.expired(hold);
+         --wait)
         sim_.machine_.step();
     if (check && !oracle.expired(hold)) {
         begin("pin, get", key);

@@ -114,9 +114,9 @@ void DaemonActor::serve() {
 
 /// What a daemon does when the last client has gone: nothing may be left after it.
 void DaemonActor::last_pass() {
-    const Control& c = worker_.control();
     while (sweep()) {
     }
+    sim_.oracle_.after_sweeps();
     begin("recover regions");
     recover_regions(worker_, owner_is_dead);
     for (int round = 0; round < 2; ++round) {
@@ -127,7 +127,6 @@ void DaemonActor::last_pass() {
     }
     begin("give back");
     worker_.pins().give_back();
-    (void)c;
 }
 
 }  // namespace maru::sim

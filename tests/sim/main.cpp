@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "mutants.hpp"
 #include "simulation.hpp"
 
 using namespace maru::sim;
@@ -32,7 +33,7 @@ int main(int count, char** arguments) {
     std::string scenario_name;
     std::uint64_t runs = 1000, seed = 1, stop = 20;
     bool trace = false, met = false;
-    std::string memory;
+    std::string memory, mutant_name;
     for (int i = 1; i < count; ++i) {
         const std::string argument = arguments[i];
         const auto value = [&]() -> const char* { return i + 1 < count ? arguments[++i] : ""; };
@@ -44,6 +45,8 @@ int main(int count, char** arguments) {
             stop = std::strtoull(value(), nullptr, 10);
         else if (argument == "--memory")
             memory = value();
+        else if (argument == "--mutant")
+            mutant_name = value();
         else if (argument == "--trace")
             trace = true;
         else if (argument == "--met")
@@ -52,6 +55,14 @@ int main(int count, char** arguments) {
             scenario_name = argument;
         else
             return usage();
+    }
+    if (!mutant_name.empty()) {
+        const MutantPlan* plan = find_mutant(mutant_name);
+        if (plan == nullptr) {
+            std::fprintf(stderr, "sim: there is no mutant %s\n", mutant_name.c_str());
+            return 2;
+        }
+        maru::active_mutant = plan->mutant;
     }
     if (scenario_name.empty()) return usage();
     std::string path = scenario_name;

@@ -48,7 +48,9 @@ class Oracle : public Observer {
     std::uint64_t expiry_pass = 0;
     static constexpr std::uint64_t expiry_after = 2;
 
-    /// After the last sweep: nothing is left of anybody.
+    /// After a sweep of everybody who is dead: no page is theirs any more.
+    void after_sweeps();
+    /// After the last pass: nothing is left of anybody.
     void at_the_end();
 
     /// What the runs so far have met.

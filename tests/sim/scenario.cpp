@@ -58,19 +58,12 @@ class Reader {
                                                    {"operations", &s_.operations},
                                                    {"epoch", &s_.epoch}};
         if (const auto at = ranges.find(name); at != ranges.end()) return range(value, at->second);
-        const std::map<std::string, std::uint32_t*> numbers{{"granules", &s_.granules},
-                                                            {"chunks", &s_.chunks},
-                                                            {"client_slots", &s_.client_slots},
-                                                            {"namespaces", &s_.namespaces},
-                                                            {"ballast", &s_.ballast},
-                                                            {"daemons", &s_.daemons},
-                                                            {"kill", &s_.kill},
-                                                            {"freeze", &s_.freeze},
-                                                            {"kill_daemon", &s_.kill_daemon},
-                                                            {"gone", &s_.gone},
-                                                            {"kill_sweeping", &s_.kill_sweeping},
-                                                            {"preemptions", &s_.preemptions},
-                                                            {"kills", &s_.kills}};
+        const std::map<std::string, std::uint32_t*> numbers{
+            {"granules", &s_.granules},       {"chunks", &s_.chunks},   {"client_slots", &s_.client_slots},
+            {"namespaces", &s_.namespaces},   {"ballast", &s_.ballast}, {"pin_steps", &s_.pin_steps},
+            {"daemons", &s_.daemons},         {"kill", &s_.kill},       {"freeze", &s_.freeze},
+            {"kill_daemon", &s_.kill_daemon}, {"gone", &s_.gone},       {"kill_sweeping", &s_.kill_sweeping},
+            {"preemptions", &s_.preemptions}, {"kills", &s_.kills}};
         std::uint64_t wide = 0;
         if (const auto at = numbers.find(name); at != numbers.end()) {
             if (!number(value, &wide)) return false;

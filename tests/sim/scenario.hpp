@@ -26,7 +26,7 @@ struct Scenario {
     // the table
     std::vector<std::uint32_t> pools{3};  // units of 4 KiB of each pool
     std::uint32_t granules = 1;           // of page records
-    std::uint32_t chunks = 12;
+    std::uint32_t chunks = 24;
     std::uint32_t client_slots = 20;
     std::uint32_t namespaces = 1;
     Range keys{1, 3};
@@ -39,6 +39,7 @@ struct Scenario {
     Range clients{2, 3}, threads{1, 3}, operations{1, 12};
     std::uint32_t daemons = 1;
     bool respawn = true;
+    std::uint32_t pin_steps = 40;  // how long a key pin is held
     Mix mix{{"store", 40}, {"get", 22}, {"pin", 8}, {"exists", 5}, {"delete", 15}, {"evict", 5}};
     Mix duties{{"idle", 4}};  // of daemons, beside sweeps
 

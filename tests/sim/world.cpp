@@ -62,17 +62,21 @@ void World::format() {
     payload_ = std::make_unique<Word64[]>(std::size_t{units_} * words_per_unit);
 }
 
-/// Names whose hashes meet as the scenario wants: with one bucket every key has the same home.
+/// Names whose hashes meet: all in one bucket, and in their tags too if the scenario wants that.
 void World::name_keys() {
     const std::uint32_t wanted = scenario_.keys.most + scenario_.ballast;
     std::uint32_t tag = 0;
+    std::uint64_t home = 0;
     for (std::uint32_t n = 0; names_.size() < wanted; ++n) {
         const std::string name = "key" + std::to_string(n);
         const Key key = control_->key(0, name);
-        const std::uint32_t its = Control::tag_of(key.low);
-        if (names_.empty()) tag = its;
+        if (names_.empty()) {
+            tag = Control::tag_of(key.low);
+            home = control_->home_of(key.low);
+        }
         const bool ballast = names_.size() >= scenario_.keys.most;
-        if (!ballast && scenario_.same_tag && its != tag) continue;
+        if (control_->home_of(key.low) != home) continue;
+        if (!ballast && scenario_.same_tag && Control::tag_of(key.low) != tag) continue;
         names_.push_back(name);
         hashes_.push_back(key.low);
     }

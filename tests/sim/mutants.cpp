@@ -1,0 +1,70 @@
+#include "mutants.hpp"
+
+namespace maru::sim {
+
+#define PLAN(name, ...) \
+    { Mutant::name, #name, __VA_ARGS__ }
+
+const std::vector<MutantPlan>& mutant_plans() {
+    static const std::vector<MutantPlan> plans{
+        PLAN(no_recheck, "full basic"),
+        PLAN(recheck_low_bits, "full frozen"),
+        PLAN(rescue_blind, "full basic"),
+        PLAN(key_pin_in_delete, "basic pins"),
+        PLAN(generation_three_bits, "frozen full"),
+        PLAN(pin_release_only, "epoch full", true),
+        PLAN(batch_without_fence, "batches epoch", true),
+        PLAN(summary_late, "epoch full basic"),
+        PLAN(key_flag_late, "pins basic"),
+        PLAN(epoch_not_read_again, "epoch"),
+        PLAN(last_plain, "pins epoch"),
+        PLAN(bound_before_epoch, "epoch daemons"),
+        PLAN(high_water_late, "basic full"),
+        PLAN(key_pin_without_sequence, "expiry"),
+        PLAN(own_word_late, "basic daemons"),
+        PLAN(no_scan, "basic"),
+        PLAN(scan_before_place, "basic"),
+        PLAN(tentative_left, "basic"),
+        PLAN(tentative_by_phase, "basic"),
+        PLAN(retiring_is_stale, "basic full"),
+        PLAN(blind_commit, "basic"),
+        PLAN(lease_after_commit, "full basic"),
+        PLAN(fill_before_publishing, "threads basic"),
+        PLAN(link_overwritten, "overflow"),
+        PLAN(claim_without_owner, "overflow"),
+        PLAN(evict_without_scan, "full basic"),
+        PLAN(evict_scan_before_retiring, "full basic"),
+        PLAN(evict_any_attempt, "frozen full basic"),
+        PLAN(delete_ignores_key_pins, "pins basic"),
+        PLAN(delete_lost_is_absent, "basic"),
+        PLAN(reclaim_without_scan, "basic"),
+        PLAN(slot_emptied_early, "basic"),
+        PLAN(foreign_left, "solo"),
+        PLAN(generation_not_raised, "basic"),
+        PLAN(attempt_not_raised, "basic"),
+        PLAN(location_before_swap, "regions regions_two_hosts"),
+        PLAN(sweep_owner_number, "daemons gone"),
+        PLAN(sweep_pins_first, "daemons"),
+        PLAN(sweep_pins_left, "basic"),
+        PLAN(sweep_without_retiring, "basic"),
+        PLAN(sweep_committed_away, "basic"),
+        PLAN(sweep_tentative_left, "basic"),
+        PLAN(sweep_claims_left, "overflow"),
+        PLAN(sweep_slot_first, "daemons basic"),
+        PLAN(sweep_any_epoch, "daemons"),
+        PLAN(sweep_gone_as_dead, "gone"),
+        PLAN(seal_live_page, "regions"),
+        PLAN(seal_same_generation, "regions"),
+    };
+    return plans;
+}
+
+#undef PLAN
+
+const MutantPlan* find_mutant(const std::string& name) {
+    for (const auto& plan : mutant_plans())
+        if (name == plan.name) return &plan;
+    return nullptr;
+}
+
+}  // namespace maru::sim
