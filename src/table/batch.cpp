@@ -65,24 +65,23 @@ void Worker::retrieve_piece(std::span<const Key> keys, View* views, Code* codes)
     }
     pins_.fence_leases(std::span(records, keys.size()));
     fault_point("pin.after_lease");
-    std::uint64_t lookups = 0, hits = 0;
+    std::uint64_t misses = 0, hits = 0;
     for (std::size_t i = 0; i < keys.size(); ++i) {
         const Candidate& candidate = found[i];
         if (records[i] == nullptr) {
-            ++lookups;
+            ++misses;
             continue;
         }
         if (settle_lease(*records[i], candidate.generation, *candidate.place, candidate.word)) {
             codes[i] = fill_view(candidate.number, candidate.generation, candidate.slot, &views[i]);
             if (codes[i] != Code::ok) pins_.clear(candidate.slot);
-            ++lookups;
-            hits += codes[i] == Code::ok;
+            (codes[i] == Code::ok ? hits : misses) += 1;
         } else {
             codes[i] =
                 retrieve_with(keys[i], candidate.slot, &views[i]);  // it moved under the pin: once more
         }
     }
-    pins_.count(Counter::lookups, lookups);
+    pins_.count(Counter::lookups, misses);
     pins_.count(Counter::hits, hits);
 }
 

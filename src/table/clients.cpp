@@ -96,6 +96,8 @@ namespace {
 void add(Counts& sum, const CounterLine& line) {
     for (int c = 0; c < counter_count; ++c)
         sum.of[c] += line.counts[c].load(shm::relaxed);
+    sum.of[static_cast<int>(Counter::lookups)] +=
+        line.counts[static_cast<int>(Counter::hits)].load(shm::relaxed);
 }
 }  // namespace
 

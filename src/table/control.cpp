@@ -169,7 +169,8 @@ bool Control::bind(std::span<std::byte> memory) {
     super_ = shm::table_at<Superblock>(memory, 0, 1);
     const auto& super = *super_;
     control_bytes_ = memory.size();
-    hash_seed_ = super.hash_seed.load(shm::relaxed);
+    static_assert(sizeof hash_secret_ == XXH3_SECRET_DEFAULT_SIZE);
+    XXH3_generateSecret_fromSeed(hash_secret_.data(), super.hash_seed.load(shm::relaxed));
     region_unit_ = super.region_unit.load(shm::relaxed);
     record_count_ = super.records.load(shm::relaxed);
     granule_count_ = record_count_ / records_per_granule;
@@ -223,10 +224,11 @@ Uuid Control::domain() const {
 Key Control::key(std::uint32_t name_space, std::string_view bytes) const {
     const auto& entry = namespaces_[name_space];
     const std::uint64_t generation = entry.state.load(shm::relaxed) >> 32;
-    // The id and its generation make keys of different namespaces, and of a reused id, never meet.
-    const std::uint64_t seed = hash_seed_ ^ (generation << 32 | name_space) * 0x9E3779B97F4A7C15u;
-    const XXH128_hash_t hash = XXH3_128bits_withSeed(bytes.data(), bytes.size(), seed);
-    return Key{bytes, hash.low64, hash.high64, name_space,
+    const XXH128_hash_t hash =
+        XXH3_128bits_withSecret(bytes.data(), bytes.size(), hash_secret_.data(), hash_secret_.size());
+    // The id and its generation: keys of different namespaces, and of a reused id, never meet.
+    const std::uint64_t apart = (generation << 32 | name_space) * 0x9E3779B97F4A7C15u;
+    return Key{bytes, hash.low64 ^ apart, hash.high64 + apart, name_space,
                static_cast<std::uint32_t>(entry.epoch.load(shm::relaxed))};
 }
 

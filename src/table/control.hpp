@@ -1,6 +1,7 @@
 // An attached control region: checked once, then typed tables at fixed places.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -162,7 +163,8 @@ class Control {
                   chunk_count_ = 0;
     std::uint32_t client_count_ = 0, region_count_ = 0, pool_count_ = 0, host_count_ = 0,
                   namespace_count_ = 0;
-    std::uint64_t region_unit_ = 0, control_bytes_ = 0, hash_seed_ = 0;
+    std::uint64_t region_unit_ = 0, control_bytes_ = 0;
+    std::array<std::uint8_t, 192> hash_secret_{};  // of this domain, grown from the superblock's seed
     Coherence coherence_ = Coherence::local;
     ChecksumMode checksum_mode_ = ChecksumMode::off;
 };

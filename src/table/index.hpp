@@ -28,7 +28,7 @@ Walk walk_slots(const Control& control, std::uint64_t hash_low, std::memory_orde
 /// The record holds this key: hash, namespace, length and the inline bytes. Relaxed word reads that may race
 /// with a writer: what was read counts only if the record's generation is the same afterwards (acquire fence
 /// between).
-bool same_key(const PageRecord& record, const Key& key);
+inline bool same_key(const PageRecord& record, const Key& key);
 
 /// Eight bytes of the first `size` bytes of a key, from `at` on, zero-padded: what a record holds in one
 /// word.
@@ -43,6 +43,27 @@ inline std::uint64_t key_word(const char* bytes, std::size_t size, std::size_t a
         std::memcpy(&word, bytes, size);
     }
     return word;
+}
+
+inline bool same_key(const PageRecord& record, const Key& key) {
+    if (record.hash_low.load(shm::relaxed) != key.low || record.hash_high.load(shm::relaxed) != key.high ||
+        record.key_length.load(shm::relaxed) != key.bytes.size() ||
+        record.name_space.load(shm::relaxed) != key.name_space ||
+        record.namespace_epoch.load(shm::relaxed) != key.namespace_epoch)
+        return false;
+    const std::size_t inline_bytes = key.bytes.size() < key_inline_max ? key.bytes.size() : key_inline_max;
+    const char* bytes = key.bytes.data();
+    std::uint64_t difference = 0;
+    const std::size_t whole = inline_bytes / 8;
+#pragma GCC unroll 4
+    for (std::size_t w = 0; w < whole; ++w) {
+        std::uint64_t word;
+        std::memcpy(&word, bytes + 8 * w, 8);
+        difference |= record.key[w].load(shm::relaxed) ^ word;
+    }
+    if (inline_bytes % 8 != 0)
+        difference |= record.key[whole].load(shm::relaxed) ^ key_word(bytes, inline_bytes, 8 * whole);
+    return difference == 0;
 }
 
 /// A final slot names this generation of the record.

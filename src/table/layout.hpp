@@ -145,7 +145,7 @@ static_assert(sizeof(ClientEntry) == 256);
 
 /// What a client did. Each thread counts in its own pin chunk; a chunk that goes back adds its counts here.
 enum class Counter : std::uint8_t {
-    lookups,
+    lookups,  // in shared memory those that missed: a hit counts once; who reads adds the hits (clients.cpp)
     hits,
     stores,
     duplicates,

@@ -1,32 +1,10 @@
 // Finding a key and holding on to what was found.
-#include <cstring>
-
 #include "base/fault_point.hpp"
 #include "base/mutant.hpp"
 #include "table/index.hpp"
 #include "table/worker.hpp"
 
 namespace maru::table {
-bool same_key(const PageRecord& record, const Key& key) {
-    if (record.hash_low.load(shm::relaxed) != key.low || record.hash_high.load(shm::relaxed) != key.high ||
-        record.key_length.load(shm::relaxed) != key.bytes.size() ||
-        record.name_space.load(shm::relaxed) != key.name_space ||
-        record.namespace_epoch.load(shm::relaxed) != key.namespace_epoch)
-        return false;
-    const std::size_t inline_bytes = key.bytes.size() < key_inline_max ? key.bytes.size() : key_inline_max;
-    const char* bytes = key.bytes.data();
-    std::uint64_t difference = 0;
-    const std::size_t whole = inline_bytes / 8;
-#pragma GCC unroll 4
-    for (std::size_t w = 0; w < whole; ++w) {
-        std::uint64_t word;
-        std::memcpy(&word, bytes + 8 * w, 8);
-        difference |= record.key[w].load(shm::relaxed) ^ word;
-    }
-    if (inline_bytes % 8 != 0)
-        difference |= record.key[whole].load(shm::relaxed) ^ key_word(bytes, inline_bytes, 8 * whole);
-    return difference == 0;
-}
 
 bool has_final_slot(const Control& control, std::uint32_t record, std::uint32_t generation) {
     const std::uint64_t hash = control.record(record).hash_low.load(shm::relaxed);
@@ -147,14 +125,18 @@ Code Worker::fill_view(std::uint32_t number, std::uint32_t generation, PinSlot s
 }
 
 Code Worker::retrieve_with(const Key& key, PinSlot slot, View* view) {
-    pins_.count(Counter::lookups);
     Code outcome = Code::miss;
     const Walk walk = walk_key(control_, key,
                                [&](Word64& place, std::uint64_t word, PageRecord& record,
                                    std::uint32_t number, std::uint64_t state) {
                                    pins_.announce_lease(slot, record, number, generation_of(state));
                                    fault_point("pin.after_lease");
-                                   if (!settle_lease(record, generation_of(state), place, word)) return false;
+                                   // Nearly always nothing has moved; pairs with the retirer's RETIRING.
+                                   if (record.state.load(shm::seq_cst) != state ||
+                                       phase_of(state) != Phase::published) [[unlikely]] {
+                                       if (!settle_lease(record, generation_of(state), place, word))
+                                           return false;
+                                   }
                                    outcome = fill_view(number, generation_of(state), slot, view);
                                    return true;
                                });
@@ -162,6 +144,7 @@ Code Worker::retrieve_with(const Key& key, PinSlot slot, View* view) {
         pins_.count(Counter::hits);
         return outcome;
     }
+    pins_.count(Counter::lookups);
     pins_.clear(slot);
     return walk == Walk::damaged ? Code::damaged : outcome;
 }

@@ -24,7 +24,7 @@ void raise_high_water(const Control& control, std::uint32_t number) {
 }  // namespace
 
 PinSet::PinSet(const Control& control, Identity identity)
-    : control_(control), identity_(identity), local_of_(control.chunk_count(), 0) {
+    : control_(control), identity_(identity), chunk_of_(control.chunk_count(), nullptr) {
     chunks_.reserve(control.chunk_count());
 }
 
@@ -40,15 +40,14 @@ void PinSet::refresh(Chunk& chunk) {
 }
 
 bool PinSet::take_elsewhere(PinSlot* slot) {
-    const auto count = static_cast<std::uint32_t>(chunks_.size());
-    for (std::uint32_t i = 0; i < count; ++i)
-        if (take_from((current_ + i) % count, slot)) return true;
+    for (auto& chunk : chunks_)
+        if (take_from(chunk, slot)) return true;
     // Every slot is taken as far as this thread knows: some may have been released by others.
-    for (std::uint32_t i = 0; i < count; ++i) {
-        refresh(chunks_[i]);
-        if (take_from(i, slot)) return true;
+    for (auto& chunk : chunks_) {
+        refresh(chunk);
+        if (take_from(chunk, slot)) return true;
     }
-    return claim_chunk() && take_from(static_cast<std::uint32_t>(chunks_.size()) - 1, slot);
+    return claim_chunk() && take_from(chunks_.back(), slot);
 }
 
 /// The epoch moved while a lease was announced: the record's `last` must not stay behind it.
@@ -76,7 +75,7 @@ bool PinSet::claim_chunk() {
         shared.summary.store(0, shm::relaxed);
         shared.oldest.store(0, shm::relaxed);
         chunks_.push_back({&shared, number, static_cast<std::uint32_t>(epoch), 0, 0, 0});
-        local_of_[number] = static_cast<std::uint32_t>(chunks_.size());
+        chunk_of_[number] = &chunks_.back();
         counters_ = &chunks_[0].shared->counters;
         return true;
     }
@@ -84,7 +83,7 @@ bool PinSet::claim_chunk() {
 }
 
 void PinSet::announce_own(PinSlot slot, std::uint32_t record, std::uint32_t generation) {
-    Chunk& chunk = chunks_[slot.local];
+    Chunk& chunk = *slot.chunk;
     if ((chunk.leases & bit_of(slot.index)) != 0) {  // over a lease: it protects nothing any more
         drop(chunk, bit_of(slot.index));
         chunk.used |= bit_of(slot.index);
@@ -108,7 +107,7 @@ void PinSet::raise_last(PageRecord& record, std::uint64_t epoch, std::uint64_t f
 }
 
 void PinSet::announce_key(PinSlot slot, PageRecord& record, std::uint32_t number, std::uint32_t generation) {
-    Chunk& chunk = chunks_[slot.local];
+    Chunk& chunk = *slot.chunk;
     const std::uint64_t bit = bit_of(slot.index);
     const std::uint64_t summary = chunk.shared->summary.load(shm::relaxed);
     chunk.shared->summary.store(summary | bit, shm::relaxed);
@@ -121,7 +120,7 @@ void PinSet::announce_key(PinSlot slot, PageRecord& record, std::uint32_t number
 }
 
 void PinSet::prepare_lease(PinSlot slot, PageRecord& record, std::uint32_t number, std::uint32_t generation) {
-    Chunk& chunk = chunks_[slot.local];
+    Chunk& chunk = *slot.chunk;
     if (batch_epoch_ == 0) batch_epoch_ = control_.epoch();
     begin_lease(chunk, bit_of(slot.index), record, batch_epoch_);
     // relaxed: fence_leases makes the whole batch visible at once
@@ -146,7 +145,7 @@ void PinSet::fence_leases(std::span<PageRecord* const> records) {
 }
 
 bool PinSet::clear_key(PinSlot slot, std::uint64_t word) {
-    Chunk& chunk = chunks_[slot.local];
+    Chunk& chunk = *slot.chunk;
     const bool stood = chunk.shared->pins[slot.index].compare_exchange(word, 0);
     drop(chunk, bit_of(slot.index));
     return stood;
@@ -159,10 +158,10 @@ std::size_t PinSet::give_back() {
         if (mutant(Mutant::high_water_late)) raise_high_water(control_, chunk.number);
         if (chunk.used != 0) {
             chunks_[stayed++] = chunk;
-            local_of_[chunk.number] = static_cast<std::uint32_t>(stayed);
+            chunk_of_[chunk.number] = &chunks_[stayed - 1];
             continue;
         }
-        local_of_[chunk.number] = 0;
+        chunk_of_[chunk.number] = nullptr;
         auto& total = control_.client_stats(identity_.slot);
         for (int c = 0; c < counter_count; ++c) {
             auto& count = chunk.shared->counters.counts[c];
@@ -175,7 +174,7 @@ std::size_t PinSet::give_back() {
     }
     chunks_.resize(stayed);
     counters_ = chunks_.empty() ? nullptr : &chunks_[0].shared->counters;
-    current_ = 0;
+    current_ = nullptr;
     return stayed;
 }
 

@@ -19,9 +19,19 @@ struct Identity {
     std::uint64_t holder_word() const { return holder::pack(slot, generation); }
 };
 
-/// A pin slot that a thread has taken: the number of its chunk in the PinSet, and its index in there.
+/// A chunk of pin slots that a thread owns, and what only that thread knows of it.
+struct OwnedChunk {
+    PinChunk* shared = nullptr;
+    std::uint32_t number = 0;
+    std::uint32_t epoch = 0;
+    std::uint64_t used = 0;       // taken slots; may still hold bits of what another thread released
+    std::uint64_t announced = 0;  // of those, with a word: an empty one was released by another thread
+    std::uint64_t leases = 0;     // of those, announced as leases
+};
+
+/// A pin slot that a thread has taken.
 struct PinSlot {
-    std::uint32_t local = 0;
+    OwnedChunk* chunk = nullptr;
     std::uint32_t index = 0;
 };
 
@@ -74,16 +84,9 @@ class PinSet {
     Identity identity() const { return identity_; }
 
   private:
-    struct Chunk {
-        PinChunk* shared = nullptr;
-        std::uint32_t number = 0;
-        std::uint32_t epoch = 0;
-        std::uint64_t used = 0;       // taken slots; may still hold bits of what another thread released
-        std::uint64_t announced = 0;  // of those, with a word: an empty one was released by another thread
-        std::uint64_t leases = 0;     // of those, announced as leases
-    };
+    using Chunk = OwnedChunk;
     bool claim_chunk();
-    bool take_from(std::uint32_t local, PinSlot* slot);
+    bool take_from(Chunk& chunk, PinSlot* slot);
     bool take_elsewhere(PinSlot* slot);
     void settle_epoch(PageRecord& record, std::uint64_t epoch);
     void refresh(Chunk& chunk);
@@ -94,10 +97,10 @@ class PinSet {
 
     const Control& control_;
     Identity identity_;
-    std::vector<Chunk> chunks_;  // capacity for every chunk of the table: never grows on the fast path
-    std::vector<std::uint32_t> local_of_;  // by chunk number: 1 + index into chunks_, 0 when it is not ours
+    std::vector<Chunk> chunks_;     // capacity for every chunk of the table: never grows on the fast path
+    std::vector<Chunk*> chunk_of_;  // by chunk number; nullptr when it is not ours
+    Chunk* current_ = nullptr;
     CounterLine* counters_ = nullptr;
-    std::uint32_t current_ = 0;
     std::uint32_t sequence_ = 0;
     std::uint64_t batch_epoch_ = 0;
 };
@@ -110,18 +113,17 @@ constexpr std::uint64_t bit_of(std::uint32_t index) {
 }
 }  // namespace detail
 
-inline bool PinSet::take_from(std::uint32_t local, PinSlot* slot) {
-    Chunk& chunk = chunks_[local];
+inline bool PinSet::take_from(Chunk& chunk, PinSlot* slot) {
     if (chunk.used == ~std::uint64_t{0}) return false;
     const auto index = static_cast<std::uint32_t>(std::countr_one(chunk.used));
     chunk.used |= detail::bit_of(index);
-    current_ = local;
-    *slot = {local, index};
+    current_ = &chunk;
+    *slot = {&chunk, index};
     return true;
 }
 
 inline bool PinSet::take(PinSlot* slot) {
-    return (current_ < chunks_.size() && take_from(current_, slot)) || take_elsewhere(slot);
+    return (current_ != nullptr && take_from(*current_, slot)) || take_elsewhere(slot);
 }
 
 inline std::uint64_t PinSet::make_word(PinKind kind, const Chunk& chunk, std::uint32_t record,
@@ -144,7 +146,7 @@ inline void PinSet::begin_lease(Chunk& chunk, std::uint64_t bit, PageRecord& rec
 
 inline void PinSet::announce_lease(PinSlot slot, PageRecord& record, std::uint32_t number,
                                    std::uint32_t generation) {
-    Chunk& chunk = chunks_[slot.local];
+    Chunk& chunk = *slot.chunk;
     auto& epoch_word = control_.super().epoch;
     const std::uint64_t epoch = epoch_word.load(shm::acquire);
     begin_lease(chunk, detail::bit_of(slot.index), record, epoch);
@@ -176,18 +178,18 @@ inline void PinSet::drop(Chunk& chunk, std::uint64_t bits) {
 }
 
 inline void PinSet::clear(PinSlot slot) {
-    Chunk& chunk = chunks_[slot.local];
+    Chunk& chunk = *slot.chunk;
     // release: the last load of the payload comes before; pairs with the acquire after a scan
     chunk.shared->pins[slot.index].store(0, shm::release);
     drop(chunk, detail::bit_of(slot.index));
 }
 
 inline std::uint64_t PinSet::word(PinSlot slot) const {
-    return chunks_[slot.local].shared->pins[slot.index].load(shm::acquire);
+    return slot.chunk->shared->pins[slot.index].load(shm::acquire);
 }
 
 inline std::uint64_t PinSet::token(PinSlot slot, std::uint32_t generation) const {
-    const Chunk& chunk = chunks_[slot.local];
+    const Chunk& chunk = *slot.chunk;
     const std::uint64_t word = chunk.shared->pins[slot.index].load(shm::relaxed);  // our own store
     return PinToken::Chunk::put(chunk.number) | PinToken::Index::put(slot.index) |
            PinToken::Sequence::put(pin::Sequence::get(word)) | PinToken::Generation::put(generation);
@@ -195,8 +197,8 @@ inline std::uint64_t PinSet::token(PinSlot slot, std::uint32_t generation) const
 
 inline bool PinSet::find(std::uint64_t token, PinSlot* slot) const {
     const std::uint64_t number = PinToken::Chunk::get(token);
-    if (number >= local_of_.size() || local_of_[number] == 0) return false;
-    *slot = {local_of_[number] - 1, static_cast<std::uint32_t>(PinToken::Index::get(token))};
+    if (number >= chunk_of_.size() || chunk_of_[number] == nullptr) return false;
+    *slot = {chunk_of_[number], static_cast<std::uint32_t>(PinToken::Index::get(token))};
     return true;
 }
 

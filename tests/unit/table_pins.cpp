@@ -39,7 +39,7 @@ TEST_SUITE("table pins") {
         while (taken.size() < 1000 && pins.take(&slot)) {
             pins.announce_own(slot, 1, 1);
             for (const PinSlot& other : taken)
-                REQUIRE_FALSE((other.local == slot.local && other.index == slot.index));
+                REQUIRE_FALSE((other.chunk == slot.chunk && other.index == slot.index));
             taken.push_back(slot);
         }
         CHECK(taken.size() == 4 * pins_per_chunk);
@@ -63,7 +63,7 @@ TEST_SUITE("table pins") {
         PinSlot slot;
         while (taken.size() < 1000 && pins.take(&slot)) {
             for (const PinSlot& other : taken)
-                REQUIRE_FALSE((other.local == slot.local && other.index == slot.index));
+                REQUIRE_FALSE((other.chunk == slot.chunk && other.index == slot.index));
             taken.push_back(slot);
         }
         CHECK(taken.size() == 2 * pins_per_chunk);
