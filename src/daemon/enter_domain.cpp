@@ -77,6 +77,10 @@ Result<table::Identity> enter_domain(const table::Control& control, const Config
     if (!table::activate_client(control, *identity))
         return Error{Code::contended, "client slot " + std::to_string(identity->slot) +
                                           " of the daemon was taken away while it started"};
+    // Relaxed: clients that still read the former daemon's policy evict once more or once less.
+    const auto policy =
+        config.eviction.policy == "none" ? table::EvictionPolicy::none : table::EvictionPolicy::clock;
+    control.super().eviction.store(static_cast<std::uint64_t>(policy), shm::relaxed);
     control.super().daemon.store(identity->holder_word(), shm::release);  // read by tools and checks
     control.super().daemon_generation.fetch_add(1, shm::relaxed);
     return identity;
