@@ -313,6 +313,8 @@ Result<RegionView> claim_region(Worker& daemon, PageClass wanted, std::uint64_t 
                      "pages of " + format_size(wanted_bytes) + " are not possible: at most " +
                          format_size(page_bytes_max(control)) + ", a quarter of the largest pool"};
     if (const auto region = adopt(control, wanted, holder, 50)) return *region;
+    std::string shortage =
+        "no free memory for pages of " + format_size(wanted_bytes) + ": all units are held by regions in use";
     for (int round = 0; round < 3; ++round) {
         Run run;
         // At least 8 pages if a pool has so much in one piece, else what one page takes.
@@ -320,15 +322,17 @@ Result<RegionView> claim_region(Worker& daemon, PageClass wanted, std::uint64_t 
         const auto least = static_cast<std::uint32_t>((wanted_bytes + unit - 1) / unit);
         for (std::uint32_t units = units_for(control, wanted.page_4k); units >= least; --units) {
             if (!claim_units(control, me, units, &run)) continue;
-            return form_region(control, me, run, wanted, holder, warning);
+            auto region = form_region(control, me, run, wanted, holder, warning);
+            if (region || region.error().code != Code::full) return region;
+            shortage = region.error().text;  // of page records: regions of other sizes hold them
+            break;
         }
         if (!make_room(daemon, wanted, may_evict && round > 0)) {
             if (!may_evict) break;
         }
     }
     if (const auto region = adopt(control, wanted, holder, 0)) return *region;
-    return Error{Code::full, "no free memory for pages of " + format_size(wanted_bytes) +
-                                 ": all units are held by regions in use"};
+    return Error{Code::full, shortage};
 }
 
 bool dissolve_region(Worker& daemon, std::uint32_t number, bool evict) {
