@@ -33,6 +33,15 @@ Result<Found> find_daemon(const std::string& server, ForkWard& ward, Deadline de
     return Error{code, "no daemon found: " + tried};
 }
 
+/// The error of a daemon that was found: which one, and what it kept us waiting for.
+Error at_daemon(Error error, const Found& daemon, const Settings& settings) {
+    if (error.code == Code::timeout)
+        error.text += ": " + daemon.path + " was given " + std::to_string(settings.timeout.count()) +
+                      " ms; is it stopped, or timeout_ms too short?";
+    if (error.code == Code::unavailable) error.text += ": " + daemon.path;
+    return error;
+}
+
 }  // namespace
 
 Deadline Client::deadline() const {
@@ -51,9 +60,11 @@ Result<maru_client*> Client::open(const Settings& settings) {
         auto found = find_daemon(settings.server, client.ward, deadline);
         if (!found) return found.error();
         wire::Welcome welcome;
-        if (auto hello = client.say_hello(found->stream, deadline, &welcome); !hello) return hello;
+        if (auto hello = client.say_hello(found->stream, deadline, &welcome); !hello)
+            return at_daemon(hello.error(), *found, settings);
         if (settings.claim)
-            if (auto claimed = client.first_claim(found->stream, deadline); !claimed) return claimed;
+            if (auto claimed = client.first_claim(found->stream, deadline); !claimed)
+                return at_daemon(claimed.error(), *found, settings);
         return client.start(std::move(found->stream), found->path);
     }();
     if (opened) {
