@@ -210,14 +210,14 @@ class MaruHandler(Handler):
         pool = None if region is None else self._pool(region["pool"])
         return (pool["path"] or None) if pool is not None else None
 
-    def set_on_region_added(self, callback: Callable[[int, int], None] | None) -> None:
-        """callback(region_id, page_count) for each region held, now and as they come; None ends that."""
-        if callback is not None and not callable(callback):
-            raise TypeError(f"callback is a callable or None, not {type(callback).__name__}")
-        self._region_callback = callback
+    def set_on_region_added(self, cb: Callable[[int, int], None] | None) -> None:
+        """cb(region_id, page_count) for each region held, now and as they come; None ends that."""
+        if cb is not None and not callable(cb):
+            raise TypeError(f"cb is a callable or None, not {type(cb).__name__}")
+        self._region_callback = cb
         self._announced = set()
-        self._watch_regions(callback is not None)
-        if callback is not None and self.connected:
+        self._watch_regions(cb is not None)
+        if cb is not None and self.connected:
             self._note_regions()
 
     def _note_regions(self) -> None:

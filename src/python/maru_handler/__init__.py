@@ -1,5 +1,9 @@
 """MaruHandler under its earlier name."""
 
-from maru import MaruHandler
+try:
+    from maru import MaruHandler
+except ImportError as problem:
+    raise ImportError("the module 'maru' that was found is another project that uses the same name: remove the "
+                      "distribution 'maru' and install 'maru-kvcache'") from problem
 
 __all__ = ["MaruHandler"]
