@@ -17,7 +17,7 @@ enum class Mutant : std::uint8_t {
     pin_release_only,      // the pin is stored with release, not seq_cst
     batch_without_fence,   // a batch of pins without its fence
     summary_late,          // the summary bit set after the pin
-    key_flag_late,         // the key-pin flag set after the pin
+    key_flag_late,         // the key-pin flag set after the second look
     epoch_not_read_again,  // the epoch's second look left out
     last_plain,            // `last` stored, not raised by compare-and-swap
     bound_before_epoch,    // `oldest` read before the epoch has moved

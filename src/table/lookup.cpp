@@ -222,6 +222,8 @@ Code Worker::pin_key(const Key& key, std::uint64_t* token, std::uint32_t* number
                                    const std::uint32_t generation = generation_of(state);
                                    pins_.announce_key(slot, record, number, generation);
                                    if (!settle_key_pin(record, generation, place, word)) return false;
+                                   if (mutant(Mutant::key_flag_late))
+                                       record.last.fetch_or(last::key_pinned, shm::seq_cst);
                                    *token = pins_.token(slot, generation);
                                    *number_out = number;
                                    // The daemon expires key pins: one that went between the announcement and

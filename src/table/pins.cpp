@@ -116,7 +116,6 @@ void PinSet::announce_key(PinSlot slot, PageRecord& record, std::uint32_t number
         raise_last(record, 0,
                    last::key_pinned);  // before the pin: a retirer without the flag does not look for it
     chunk.shared->pins[slot.index].exchange(make_word(PinKind::key, chunk, number, generation), shm::seq_cst);
-    if (mutant(Mutant::key_flag_late)) raise_last(record, 0, last::key_pinned);
 }
 
 void PinSet::prepare_lease(PinSlot slot, PageRecord& record, std::uint32_t number, std::uint32_t generation) {

@@ -104,6 +104,32 @@ bool Oracle::key_pinned(std::uint32_t key) const {
     return false;
 }
 
+void Oracle::no_page_is_stuck(Actor& by) {
+    const Control& c = world_.control();
+    for (std::uint32_t record = records_per_granule; record < c.record_count(); ++record) {
+        const State now = state(record);
+        const PageLocation at = location(record);
+        const std::uint64_t claim = raw(&c.granule_claim(record / records_per_granule), 8);
+        if (claim == 0 || granule_claim::region(claim) != at.region || at.region >= c.region_count())
+            continue;
+        const RegionEntry& region = c.region(at.region);
+        if (RegionState::unpack(raw(&region.state, 8)).phase != RegionPhase::held ||
+            raw(&region.name_space, 4) != 0)
+            continue;
+        bool theirs = now.phase == Phase::sealed || now.phase == Phase::reserved ||
+                      (now.phase == Phase::publishing && !records_[record].present);
+        for (std::uint32_t chunk = 0; chunk < c.chunk_count(); ++chunk)
+            for (const auto& pin : c.chunk(chunk).pins) {
+                const std::uint64_t word = raw(&pin, 8);
+                theirs =
+                    theirs || (word != 0 && pin::kind(word) != PinKind::own && pin::record(word) == record);
+            }
+        if (!theirs)
+            violate("%s found no page, and r%u is %s: nobody pins it, all others stand still",
+                    by.name.c_str(), record, name_of(now.phase));
+    }
+}
+
 void Oracle::after_sweeps() {
     for (std::uint32_t record = records_per_granule; record < world_.control().record_count(); ++record) {
         const State now = state(record);

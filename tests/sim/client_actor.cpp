@@ -330,7 +330,10 @@ void ClientActor::script(const std::string& text) {
     for (std::string name; words >> name;) {
         std::uint32_t key = 0;
         words >> key;
-        if (name == "get")
+        if (name == "epoch") {
+            begin("move epoch", 0);
+            advance_epoch(worker_.control());
+        } else if (name == "get")
             get(key, false);
         else if (name == "pin")
             pin(key, false);
@@ -353,7 +356,9 @@ void ClientActor::alone() {
             begin("alone: store", key);
             Page page;
             Code stored = Code::full;
-            if (allocate(&page)) {
+            const bool allocated = allocate(&page);
+            if (!allocated) oracle.no_page_is_stuck(actor_);
+            if (allocated) {
                 write(page, key);
                 stored = publish(page, key);
                 if (stored != Code::ok) give_back(page);

@@ -112,6 +112,14 @@ void DaemonActor::serve() {
     }
 }
 
+void DaemonActor::sweep_until_the_end() {
+    while (!sim_.finishing_) {
+        sweep();
+        begin("-");
+        sim_.machine_.step();
+    }
+}
+
 /// What a daemon does when the last client has gone: nothing may be left after it.
 void DaemonActor::last_pass() {
     while (sweep()) {

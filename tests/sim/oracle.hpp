@@ -48,6 +48,9 @@ class Oracle : public Observer {
     std::uint64_t expiry_pass = 0;
     static constexpr std::uint64_t expiry_after = 2;
 
+    /// An allocation found nothing although everybody else stands still: no page waits for one of them
+    /// without being theirs.
+    void no_page_is_stuck(Actor& by);
     /// After a sweep of everybody who is dead: no page is theirs any more.
     void after_sweeps();
     /// After the last pass: nothing is left of anybody.

@@ -46,6 +46,8 @@ class Simulation {
     Process& open_process(bool daemon);
     void start_threads(Process& process);
     void start_daemon();
+    void start_scripts();
+    bool has_work(const Actor& daemon) const;
     table::Worker& new_worker(Process& process);
     std::uint64_t actor_seed() { return random_.bits(); }
 
@@ -139,6 +141,8 @@ class DaemonActor {
         : sim_(sim), process_(process), worker_(worker), actor_(actor), random_(actor.random) {}
     void serve();
     void last_pass();
+    /// Of an exhaustive search: nothing but sweeps.
+    void sweep_until_the_end();
 
   private:
     void begin(const char* name);
