@@ -21,6 +21,7 @@ CHECKED_KEYS = 12  # every so many keys have their history checked
 PAGE = 16 * KIB
 STALL_NS_MAX = 2_000_000_000
 HOLD_US = 20_000
+HISTORY_EVENTS = 1 << 17
 
 # Where engines like to stand, so that a kill finds them there.
 POINTS = ["alloc.after_reserve", "publish.after_publishing", "publish.after_place", "publish.after_commit",
@@ -39,6 +40,16 @@ def describe(engine):
     except OSError as gone:
         stands = [str(gone)]
     return engine.name, engine.point, stands, engine.errors.read_text(errors="replace")[-300:]
+
+
+def worn_out(engine):
+    """Half of a thread's history is written: the engine would soon stop working."""
+    for path in engine.history.parent.glob(engine.history.name + ".*"):
+        with open(path, "rb") as file:
+            file.seek(HISTORY_EVENTS // 2 * linear.EVENT.size)
+            if any(file.read(8)):
+                return True
+    return False
 
 
 class Campaign:
@@ -73,7 +84,7 @@ class Campaign:
                    "an engine connects")
         engine.send("mix", "until_told", seed=self.random.getrandbits(30), client=self.number,
                     threads=self.random.choice([1, 2]), keys=KEYS, size_max=PAGE, hold=6, history=engine.history,
-                    history_events=1 << 17)
+                    history_events=HISTORY_EVENTS)
         self.running.append(engine)
 
     def finished(self, engine, dead_ns):
@@ -151,6 +162,8 @@ class Campaign:
 
     def batch(self):
         """Kills some engines and perhaps the daemon, before, between or after them, and proves that all is well."""
+        for engine in [engine for engine in self.running if worn_out(engine)]:
+            self.retire_engine(engine)
         while len(self.running) < self.random.randint(ENGINES_MIN, ENGINES_MAX):
             self.start_engine()
         self.under_load()
