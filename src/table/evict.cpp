@@ -134,37 +134,53 @@ void Worker::visit(Pass& pass, std::uint32_t number) {
     }
 }
 
-/// Moves the hand over up to `granules` granules; ends early when the pass has what it wants.
+/// Moves the hand over up to `granules` granules; ends early when the pass has what it wants. The hand counts
+/// strides of records, so that it goes on where the last pass ended, also inside a granule.
 void Worker::run(Pass& pass, std::uint32_t granules) {
     const std::uint32_t count = control_.granule_count();
+    auto& hand = control_.super().evict_hand;
     std::uint32_t since_decision = 0;
-    for (std::uint32_t step = 0; step < granules; ++step) {
-        const auto granule =
-            static_cast<std::uint32_t>(control_.super().evict_hand.fetch_add(1, shm::relaxed) % count);
-        const std::uint64_t claim = control_.granule_claim(granule).load(shm::relaxed);
-        const std::uint32_t region = granule_claim::region(claim);
-        if (claim == 0 || region >= control_.region_count()) continue;
-        const RegionEntry& entry = control_.region(region);
-        if (!pass.any_class && (entry.page_4k.load(shm::relaxed) != pass.which.page_4k ||
-                                entry.name_space.load(shm::relaxed) != pass.which.name_space))
+    const auto ended = [&pass] {
+        return pass.page != nullptr ? pass.got_page : pass.evicted + pass.batched >= pass.wanted;
+    };
+    for (std::uint64_t left = std::uint64_t{granules} * strides_per_granule; left > 0 && !ended(); --left) {
+        const std::uint64_t position = hand.fetch_add(1, shm::relaxed);
+        const auto granule = static_cast<std::uint32_t>(position / strides_per_granule % count);
+        const auto stride = static_cast<std::uint32_t>(position % strides_per_granule);
+        std::uint32_t first = 0, pages = 0;
+        if (!granule_of_class(granule, pass.which, pass.any_class, &first, &pages)) {
+            const std::uint64_t rest =
+                strides_per_granule - 1 - stride;  // nothing in here: on to the next granule
+            hand.fetch_add(rest, shm::relaxed);
+            left -= std::min(left - 1, rest);
             continue;
-        const std::uint32_t first = entry.first_record.load(shm::relaxed);
-        const std::uint32_t pages = entry.page_count.load(shm::relaxed);
+        }
         pass.batch_limit = std::clamp<std::size_t>(pages / 8, 1, evict_batch);
-        for (std::uint32_t i = 0; i < records_per_granule; ++i) {
-            const std::uint32_t number = granule * records_per_granule + i;
+        for (std::uint32_t i = 0; i < evict_stride && !ended(); ++i) {
+            const std::uint32_t number = granule * records_per_granule + stride * evict_stride + i;
             if (number < first || number - first >= pages || number >= control_.record_count()) continue;
             visit(pass, number);
             if (pass.batched >= pass.batch_limit) decide(pass);
-            if (pass.page != nullptr ? pass.got_page : pass.evicted + pass.batched >= pass.wanted) break;
         }
-        if (pass.batched > 0 && ++since_decision >= 4) {
+        if (pass.batched > 0 && ++since_decision >= 4 * strides_per_granule) {
             decide(pass);  // nobody waits long for an undecided victim
             since_decision = 0;
         }
-        if (pass.page != nullptr ? pass.got_page : pass.evicted + pass.batched >= pass.wanted) break;
     }
     decide(pass);
+}
+
+/// The granule holds pages of the class; `first` and `pages` are its region's run of records.
+bool Worker::granule_of_class(std::uint32_t granule, PageClass wanted, bool any, std::uint32_t* first,
+                              std::uint32_t* pages) const {
+    const std::uint64_t claim = control_.granule_claim(granule).load(shm::relaxed);
+    const std::uint32_t region = granule_claim::region(claim);
+    if (claim == 0 || region >= control_.region_count()) return false;
+    const RegionEntry& entry = control_.region(region);
+    *first = entry.first_record.load(shm::relaxed);
+    *pages = entry.page_count.load(shm::relaxed);
+    return any || (entry.page_4k.load(shm::relaxed) == wanted.page_4k &&
+                   entry.name_space.load(shm::relaxed) == wanted.name_space);
 }
 
 Code Worker::evict_to_reuse(PageClass wanted, Page* page) {

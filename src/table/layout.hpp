@@ -92,7 +92,7 @@ struct alignas(64) Superblock {
     Word64 daemon_generation;  // how many daemons have served this domain
     Word64 eviction;           // EvictionPolicy, as the daemon's config says
     // -- moved by evictors
-    alignas(64) Word64 evict_hand;  // counts granules, modulo their number
+    alignas(64) Word64 evict_hand;  // counts strides of records, modulo their number
     alignas(64) Word64 reserved_tail[8 * 46];
 };
 static_assert(offsetof(Superblock, checksum) == 1024 - 8);

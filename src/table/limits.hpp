@@ -25,6 +25,8 @@ inline constexpr std::uint32_t pins_per_chunk = 64;
 inline constexpr std::uint32_t max_pin_chunks = 1u << 18;
 
 inline constexpr std::uint32_t records_per_granule = 64;  // one claim word and one hint word each
+inline constexpr std::uint32_t evict_stride = 8;          // records that one move of the eviction hand covers
+inline constexpr std::uint32_t strides_per_granule = records_per_granule / evict_stride;
 inline constexpr std::uint32_t slots_per_bucket = 7;
 
 inline constexpr std::uint32_t key_length_max = 4096;

@@ -175,6 +175,8 @@ class Worker {
     bool begin_retire(Pass& pass, std::uint32_t number, std::uint64_t state);
     void decide(Pass& pass);
     void run(Pass& pass, std::uint32_t granules);
+    bool granule_of_class(std::uint32_t granule, PageClass wanted, bool any, std::uint32_t* first,
+                          std::uint32_t* pages) const;
     bool evict_beside(const Key& key);
     friend bool evict_range(Worker& worker, std::uint32_t first, std::uint32_t count);
     friend bool finish_retired(Worker& worker, std::uint32_t number, std::uint64_t state);
