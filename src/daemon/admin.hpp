@@ -19,7 +19,8 @@ struct DaemonFacts {
     std::uint64_t started_monotonic_ms = 0;  // MonotonicClock
     std::uint32_t pid = 0;
     std::vector<std::unique_ptr<pool::Pool>>* pools = nullptr;
-    std::uint64_t sessions = 0;  // connected now
+    std::function<std::uint64_t(std::size_t)> large_page_bytes;  // of a pool, gathered so far
+    std::uint64_t sessions = 0;                                  // connected now
     std::uint64_t reconnects = 0, sweeps_gone = 0, sweeps_dead = 0, expired_key_pins = 0, requests = 0,
                   refused = 0;
     table::SweepReport swept;  // since the start

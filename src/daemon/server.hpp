@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "daemon/huge_pages.hpp"
 #include "daemon/listener.hpp"
 #include "daemon/requests.hpp"
 #include "daemon/signals.hpp"
@@ -54,6 +55,7 @@ class Server {
     CheckThread check_;
     Requests requests_;
     Signals signals_;
+    HugePages huge_pages_;
     std::unordered_map<std::uint64_t, std::unique_ptr<Session>> sessions_;
     std::vector<std::unique_ptr<Session>> ended_;  // until the loop is out of their callbacks
     std::uint64_t last_session_ = 0;

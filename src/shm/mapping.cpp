@@ -31,6 +31,7 @@ Result<Mapping> Mapping::map(int descriptor, std::uint64_t offset, std::uint64_t
             reason == EACCES || reason == EPERM ? Code::denied : Code::unavailable,
             std::string("cannot map ") + format_size(length) + " of " + what + ": " + strerror(reason)};
     };
+    if (length >= large_page && offset % large_page == 0 && alignment < large_page) alignment = large_page;
     // Reserve room for any alignment, then place the mapping inside it and give the ends back.
     const std::uint64_t slack = alignment > 4096 ? alignment : 0;
     void* reserved =

@@ -9,6 +9,9 @@
 
 namespace maru::shm {
 
+/// The size of a large page. Memory in such pages is mapped so only at addresses that are multiples of it.
+inline constexpr std::uint64_t large_page = std::uint64_t{2} << 20;
+
 /// Owns one MAP_SHARED mapping; unmaps when it goes.
 /// Threads: moving and destroying are the owner's; the bytes are for everybody.
 class Mapping {
@@ -21,7 +24,8 @@ class Mapping {
     ~Mapping();
 
     /// Maps `length` bytes at `offset` of `descriptor`, readable and writable. `what` names it in errors.
-    /// The address is aligned to `alignment` (a power of two, at least a page), as huge pages and DAX want.
+    /// The address is aligned to `alignment` (a power of two, at least a page), as DAX wants; to a large page
+    /// where the offset and the length allow one.
     static Result<Mapping> map(int descriptor, std::uint64_t offset, std::uint64_t length, const char* what,
                                std::uint64_t alignment = 4096);
 

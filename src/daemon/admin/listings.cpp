@@ -144,6 +144,8 @@ Json answer_pools(const Subject& subject) {
                         {"path", open == nullptr ? "" : open->path()},
                         {"description", open == nullptr ? "" : open->describe()},
                         {"size", entry.bytes.load(shm::relaxed)},
+                        {"large_page_bytes",
+                         subject.facts.large_page_bytes ? subject.facts.large_page_bytes(number) : 0},
                         {"control_bytes", number == 0 ? control.control_bytes() : 0},
                         {"unit_bytes", control.region_unit()},
                         {"units", units},
