@@ -27,24 +27,37 @@ class Event:
     id: int = 0
     client: int = 0
 
+    @property
+    def spent_ns(self):
+        return self.end_ns - self.start_ns
+
     def __str__(self):
         end = "..." if self.end_ns == FOREVER else self.end_ns
         return f"client {self.client} {NAMES[self.operation]} key {self.key} id {self.id:x} -> {self.result} " \
                f"[{self.start_ns}, {end}]"
 
 
-def read(path, dead_ns=FOREVER):
-    """The events of one thread of an engine. What it had begun when it was killed may take effect until `dead_ns`."""
-    events = []
+def read_some(path, key_step, dead_ns=FOREVER):
+    """The events of one thread on every `key_step`th key, how many events there are in all, and the longest call."""
+    events, slowest, count = [], None, 0
+    slowest_ns = -1
     data = pathlib.Path(path).read_bytes()
-    for at in range(0, len(data), EVENT.size):
-        start, end, value, operation, key, result, client = EVENT.unpack_from(data, at)
+    for start, end, value, operation, key, result, client in EVENT.iter_unpack(data):
         if start == 0:
             break
+        count += 1
         if result == PENDING:
             end = dead_ns
-        events.append(Event(start, end, operation, key, result, value, client))
-    return events
+        elif end - start > slowest_ns:
+            slowest_ns, slowest = end - start, Event(start, end, operation, key, result, value, client)
+        if key % key_step == 0:
+            events.append(Event(start, end, operation, key, result, value, client))
+    return events, count, slowest
+
+
+def read(path, dead_ns=FOREVER):
+    """The events of one thread of an engine. What it had begun when it was killed may take effect until `dead_ns`."""
+    return read_some(path, 1, dead_ns)[0]
 
 
 def read_all(prefix, dead_ns=FOREVER):
