@@ -37,7 +37,10 @@ bool may_gather(const pool::Pool& pool, const pool::PoolConfig& wanted) {
 
 HugePages::HugePages(const std::vector<std::unique_ptr<pool::Pool>>& pools,
                      std::vector<pool::PoolConfig> wanted)
-    : pools_(pools), wanted_(std::move(wanted)), gathered_(pools.size()), thread_([this] { run(); }) {}
+    : pools_(pools), wanted_(std::move(wanted)), gathered_(pools.size()) {
+    run(pool::Prefault::all);
+    thread_ = std::thread([this] { run(pool::Prefault::background); });
+}
 
 HugePages::~HugePages() {
     stop_.store(true, std::memory_order_relaxed);  // a hint to end early; the join orders everything else
@@ -48,9 +51,9 @@ std::uint64_t HugePages::gathered(std::size_t pool) const {
     return pool < gathered_.size() ? gathered_[pool].load(std::memory_order_relaxed) : 0;
 }
 
-void HugePages::run() {
+void HugePages::run(pool::Prefault when) {
     for (std::size_t p = 0; p < pools_.size() && p < wanted_.size(); ++p)
-        if (may_gather(*pools_[p], wanted_[p])) gather(p);
+        if (wanted_[p].prefault == when && may_gather(*pools_[p], wanted_[p])) gather(p);
 }
 
 void HugePages::gather(std::size_t pool) {

@@ -19,7 +19,8 @@ namespace maru::daemon {
 /// Threads: the owner's, and one of its own that the destructor stops and joins.
 class HugePages {
   public:
-    /// `pools` outlives this. `wanted[i]` tells what the config says of pools[i].
+    /// `pools` outlives this. `wanted[i]` tells what the config says of pools[i]: with prefault "all" the
+    /// pool is gathered here and now, with "none" not at all.
     HugePages(const std::vector<std::unique_ptr<pool::Pool>>& pools, std::vector<pool::PoolConfig> wanted);
     ~HugePages();
     HugePages(const HugePages&) = delete;
@@ -29,7 +30,7 @@ class HugePages {
     std::uint64_t gathered(std::size_t pool) const;
 
   private:
-    void run();
+    void run(pool::Prefault when);
     void gather(std::size_t pool);
 
     const std::vector<std::unique_ptr<pool::Pool>>& pools_;

@@ -191,9 +191,10 @@ Code Worker::evict_to_reuse(PageClass wanted, Page* page) {
         control_.super().eviction.load(shm::relaxed) == static_cast<std::uint64_t>(EvictionPolicy::none);
     if (!pins_.take(&pass.slot)) return Code::contended;
     const std::uint32_t count = control_.granule_count();
-    // Two laps for the second chance; then two that also decide what stopped retirers left. Each lap ends
-    // with a decision, so that what was read since the last one keeps its second chance.
-    for (int lap = 0; lap < 4 && !pass.got_page; ++lap) {
+    // Two laps for the second chance; then three that also decide what stopped retirers left, whose objects
+    // then have their second chance, too. Each lap ends with a decision, so that what was read since the last
+    // one keeps its own.
+    for (int lap = 0; lap < 5 && !pass.got_page; ++lap) {
         pass.help = lap >= 2;
         run(pass, count);
     }
