@@ -315,22 +315,19 @@ def test_batch_store_refuses_before_it_stores(handler):
     assert handler.store("a", good)
 
 
-def test_a_client_that_was_fenced(domain, handler, messages):
-    handler.store("k", data=b"v")
-    identity = next(row for row in domain.ask("clients")["clients"] if row["instance_id"] == handler.instance_id)
-    ended = domain.maructl("client", "disconnect", str(identity.get("slot", identity.get("id"))))
-    if ended.code == 2:
-        pytest.fail(f"maructl client disconnect: {ended}") if "unknown" not in ended.err.lower() and \
-            "not expected" not in ended.err.lower() else None
-        domain.kill()  # a daemon that finds the slot taken: the other way to be fenced
-        for path in harness.SHM.glob(f"*{domain.unique}*"):
-            path.unlink()
-        domain.start()
-        domain.expect_clean = False
-        harness.wait_until(lambda: not handler.healthcheck(), "the new daemon refuses the old client")
-    harness.wait_until(lambda: handler.store("fenced", data=b"v") is False, "the store is given up")
-    assert "fenced" in handler.last_error()
-    with pytest.raises(maru.MaruFencedError):
-        handler.retrieve("k")
+def test_a_client_that_was_fenced(domain, handler):
+    """A daemon that does not know the client any more: its pool was made anew."""
+    assert handler.store("k", data=b"v")
+    reserved = [handler.alloc(1), handler.alloc(1)]
+    domain.kill()
+    domain.pool_path.unlink()
+    domain.start()
+    harness.wait_until(lambda: handler.store("data", data=b"v") is False, "the store is given up")
+    assert "close" in handler.last_error()
+    assert handler.store("handle", reserved[0]) is False
+    assert handler.batch_store(["batch"], [reserved[1]]) == [False]
+    for call in (handler.retrieve, handler.exists, handler.pin, handler.delete):
+        with pytest.raises(maru.MaruFencedError):
+            call("k")
     handler.close()
     assert handler.connect() and handler.store("again", data=b"v")

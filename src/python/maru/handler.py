@@ -92,6 +92,11 @@ class MaruHandler(Handler):
         _log.info("connected to %s as %s%s", path or "the daemon of this host", config.instance_id,
                   "" if config.server_url.startswith("unix:") else f" ({config.server_url} is this host)")
         self._announced = set()
+        held = self._statistics()["held_bytes"]
+        if held < config.pool_size:
+            _log.warning("pool_size is %d bytes, only %d were free and are held: alloc claims more when others give "
+                         "it back, and evicts until then; lower pool_size or give the daemon larger pools",
+                         config.pool_size, held)
         self._registered_memory = cuda.register(self)
         if self._region_callback is not None:
             self._note_regions()

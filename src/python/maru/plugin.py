@@ -7,6 +7,7 @@ that cannot be loaded, or whose hook raises, is logged and skipped: it never bre
 import dataclasses
 import importlib.metadata
 import os
+import traceback
 from collections.abc import Iterator
 from typing import Any, Protocol, runtime_checkable
 
@@ -107,7 +108,8 @@ def call_hook(plugin: Any, hook: str, *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except Exception:
-        _log.exception("%s.%s raised; it is ignored", type(plugin).__name__, hook)
+        # As text: a log record with the traceback would keep the frames, and with them leases on what was retrieved.
+        _log.error("%s.%s raised; it is ignored\n%s", type(plugin).__name__, hook, traceback.format_exc())
         return None
 
 
