@@ -58,12 +58,22 @@ class Reader {
                                                    {"operations", &s_.operations},
                                                    {"epoch", &s_.epoch}};
         if (const auto at = ranges.find(name); at != ranges.end()) return range(value, at->second);
-        const std::map<std::string, std::uint32_t*> numbers{
-            {"granules", &s_.granules},       {"chunks", &s_.chunks},   {"client_slots", &s_.client_slots},
-            {"namespaces", &s_.namespaces},   {"ballast", &s_.ballast}, {"pin_steps", &s_.pin_steps},
-            {"daemons", &s_.daemons},         {"kill", &s_.kill},       {"freeze", &s_.freeze},
-            {"kill_daemon", &s_.kill_daemon}, {"gone", &s_.gone},       {"kill_sweeping", &s_.kill_sweeping},
-            {"preemptions", &s_.preemptions}, {"kills", &s_.kills}};
+        const std::map<std::string, std::uint32_t*> numbers{{"granules", &s_.granules},
+                                                            {"chunks", &s_.chunks},
+                                                            {"client_slots", &s_.client_slots},
+                                                            {"namespaces", &s_.namespaces},
+                                                            {"ballast", &s_.ballast},
+                                                            {"pin_steps", &s_.pin_steps},
+                                                            {"respawns", &s_.respawns},
+                                                            {"freeze_sweeping", &s_.freeze_sweeping},
+                                                            {"daemons", &s_.daemons},
+                                                            {"kill", &s_.kill},
+                                                            {"freeze", &s_.freeze},
+                                                            {"kill_daemon", &s_.kill_daemon},
+                                                            {"gone", &s_.gone},
+                                                            {"kill_sweeping", &s_.kill_sweeping},
+                                                            {"preemptions", &s_.preemptions},
+                                                            {"kills", &s_.kills}};
         std::uint64_t wide = 0;
         if (const auto at = numbers.find(name); at != numbers.end()) {
             if (!number(value, &wide)) return false;
@@ -72,7 +82,7 @@ class Reader {
         }
         if (name == "schedules") return number(value, &s_.schedules);
         const std::map<std::string, bool*> flags{
-            {"same_tag", &s_.same_tag}, {"filled", &s_.filled}, {"respawn", &s_.respawn}, {"solo", &s_.solo}};
+            {"same_tag", &s_.same_tag}, {"filled", &s_.filled}, {"solo", &s_.solo}};
         if (const auto at = flags.find(name); at != flags.end()) {
             *at->second = value == "yes";
             return value == "yes" || value == "no";

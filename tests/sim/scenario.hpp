@@ -38,14 +38,14 @@ struct Scenario {
     // who is there
     Range clients{2, 3}, threads{1, 3}, operations{1, 12};
     std::uint32_t daemons = 1;
-    bool respawn = true;
+    std::uint32_t respawns = 3;    // new clients at most, once others have gone
     std::uint32_t pin_steps = 40;  // how long a key pin is held
     Mix mix{{"store", 40}, {"get", 22}, {"pin", 8}, {"exists", 5}, {"delete", 15}, {"evict", 5}};
     Mix duties{{"idle", 4}};  // of daemons, beside sweeps
 
     // faults, chances per million steps
     std::uint32_t kill = 0, freeze = 0, kill_daemon = 0, gone = 0;
-    std::uint32_t kill_sweeping = 0;  // a daemon, while it sweeps
+    std::uint32_t kill_sweeping = 0, freeze_sweeping = 0;  // a daemon, while it works
     bool solo = false;
 
     // exhaustive: fixed scripts, one thread each ("CLIENT: store 0, get 0")

@@ -225,6 +225,11 @@ void Simulation::strike() {
         const auto& actors = machine_.actors();
         Actor& actor = *actors[random_.below(static_cast<std::uint32_t>(actors.size()))];
         if (actor.can_run(machine_.now())) freeze(actor);
+    } else if (chosen == 'z') {
+        for (const auto& actor : machine_.actors())
+            if (actor->process->daemon && actor->can_run(machine_.now()) &&
+                std::string_view(actor->operation) != "-" && random_.below(2) != 0)
+                return freeze(*actor);
     } else {
         for (const auto& process : processes_) {
             if (!process->daemon || !process->alive || process->threads.empty()) continue;
@@ -240,6 +245,9 @@ void Simulation::strike() {
 
 void Simulation::respawn() {
     if (respawns_ == 0 || !random_.one_in(10)) return;
+    std::uint32_t living = 0;
+    for (const auto& process : processes_) living += process->alive && !process->daemon;
+    if (living >= scenario_.clients.most) return;
     --respawns_;
     Process& process = open_process(false);
     if (!process.alive) return;
@@ -355,12 +363,13 @@ Outcome Simulation::run(std::uint64_t seed) {
     for (std::uint32_t c = 0; c < clients; ++c)
         if (Process& process = open_process(false); process.alive) start_threads(process);
     mode_ = static_cast<int>(random_.below(3));
-    respawns_ = scenario_.respawn ? random_.below(4) : 0;
+    respawns_ = random_.below(scenario_.respawns + 1);
     solo_at_ = scenario_.solo ? 20 + random_.below(random_.below(2) != 0 ? 600 : 4000) : ~0ull;
     faults_.clear();
-    for (const auto& [kind, rate] : {std::pair{'k', scenario_.kill}, std::pair{'f', scenario_.freeze},
-                                     std::pair{'d', scenario_.kill_daemon}, std::pair{'g', scenario_.gone},
-                                     std::pair{'s', scenario_.kill_sweeping}})
+    for (const auto& [kind, rate] :
+         {std::pair{'k', scenario_.kill}, std::pair{'f', scenario_.freeze},
+          std::pair{'d', scenario_.kill_daemon}, std::pair{'g', scenario_.gone},
+          std::pair{'s', scenario_.kill_sweeping}, std::pair{'z', scenario_.freeze_sweeping}})
         if (rate > 0 && !random_.one_in(3)) faults_.emplace_back(kind, rate);
     std::uint32_t total = 0;
     for (const auto& [kind, rate] : faults_)

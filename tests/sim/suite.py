@@ -1,0 +1,160 @@
+#!/usr/bin/python3
+"""Runs the simulator's scenarios and mutants, and writes a JUnit file.
+
+    suite.py SIM [--junit FILE] [--jobs N] [--times N] [--only PART]
+
+The short form takes a few minutes on two cores; --times 100 runs a hundred times as many schedules of everything. A
+mutant that no scenario finds fails the suite; so does one that is meant to need store buffers and is found without.
+"""
+
+import argparse
+import concurrent.futures
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import time
+import xml.etree.ElementTree as xml
+
+HERE = pathlib.Path(__file__).resolve().parent
+SUMMARY = re.compile(
+    r"^(?P<name>\S+): (?P<schedules>\d+) schedules(?P<all> \(all\))?, (?P<steps>\d+) steps, \S+ s, (?P<violations>\d+) violations",
+    re.M)
+
+
+class Result:
+    def __init__(self, name, passed, text, seconds, schedules=0, steps=0, row=None):
+        self.name, self.passed, self.text, self.seconds = name, passed, text, seconds
+        self.schedules, self.steps, self.row = schedules, steps, row
+
+
+def simulate(sim, *arguments):
+    """One run of the simulator; its output and the numbers of its summary line."""
+    done = subprocess.run(["nice", sim, *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, check=False)
+    found = SUMMARY.search(done.stdout)
+    if found is None:
+        return done.stdout, None
+    return done.stdout, {"schedules": int(found["schedules"]), "steps": int(found["steps"]),
+                         "all": found["all"] is not None, "violations": int(found["violations"])}
+
+
+def scenario_tasks(sim, times):
+    """Every scenario: random ones under each kind of memory, small ones in every schedule."""
+    for path in sorted((HERE / "scenarios").glob("*.scenario")):
+        name = path.stem
+        if "script" in path.read_text():
+            bound = 0 if "kills" in path.read_text() else 1
+            if times > 1:
+                bound += 1
+            yield f"exhaustive {name}", exhaustive, (sim, name, bound, times)
+        else:
+            for memory in ("sequential", "tso", "weak"):
+                yield f"random {name} {memory}", random_schedules, (sim, name, memory, times)
+
+
+def exhaustive(sim, name, bound, times):
+    began = time.monotonic()
+    text, numbers = simulate(sim, name, "--preemptions", bound, "--runs", 20000 * times)
+    passed = numbers is not None and numbers["violations"] == 0 and (numbers["all"] or times > 1)
+    if numbers is not None and not numbers["all"]:
+        text += f"cut: not every schedule with {bound} pre-emptions was run\n"
+    return Result(f"exhaustive {name}, {bound} pre-emptions", passed, text, time.monotonic() - began,
+                  *(numbers and (numbers["schedules"], numbers["steps"]) or (0, 0)))
+
+
+def random_schedules(sim, name, memory, times):
+    began = time.monotonic()
+    runs = {"sequential": 1500, "tso": 600, "weak": 900}[memory] * times
+    text, numbers = simulate(sim, name, "--memory", memory, "--runs", runs)
+    passed = numbers is not None and numbers["violations"] == 0
+    return Result(f"random {name}, {memory} memory", passed, text, time.monotonic() - began,
+                  *(numbers and (numbers["schedules"], numbers["steps"]) or (0, 0)))
+
+
+def mutant(sim, name, buffers_only, scenarios, times):
+    """Looks for one defect; its first scenario gets most of the tries."""
+    began, schedules, text = time.monotonic(), 0, ""
+    for memory in (["tso", "weak"] if buffers_only else ["sequential", "weak"]):
+        for scenario in scenarios:
+            output, numbers = simulate(sim, scenario, "--mutant", name, "--memory", memory, "--stop", 1,
+                                       "--runs", 40000 * times)
+            text += output
+            if numbers is None:
+                return Result(f"mutant {name}", False, text, time.monotonic() - began)
+            schedules += numbers["schedules"]
+            if numbers["violations"] == 0:
+                continue
+            what = re.search(r"^VIOLATION (.*)$", output, re.M)[1]
+            replay = re.search(r"^  sim \S+ (.*) --trace$", output, re.M)[1].replace(f"--mutant {name} ", "")
+            row = (name, what, f"{scenario} {replay}", schedules)
+            if buffers_only and not unseen_without_buffers(sim, name, scenarios, times):
+                return Result(f"mutant {name}", False, text + "found without store buffers too\n",
+                              time.monotonic() - began, schedules, row=row)
+            return Result(f"mutant {name}", True, text, time.monotonic() - began, schedules, row=row)
+    return Result(f"mutant {name}", False, text + f"SURVIVED {schedules} schedules\n", time.monotonic() - began,
+                  schedules, row=(name, "SURVIVED", " ".join(scenarios), schedules))
+
+
+def unseen_without_buffers(sim, name, scenarios, times):
+    for scenario in scenarios:
+        _, numbers = simulate(sim, scenario, "--mutant", name, "--memory", "sequential", "--stop", 1,
+                              "--runs", 2000 * times)
+        if numbers is None or numbers["violations"] != 0:
+            return False
+    return True
+
+
+def mutant_tasks(sim, times):
+    listed = subprocess.run([sim, "--list-mutants"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    for line in listed.splitlines():
+        name, kind, scenarios = line.split("\t")
+        yield f"mutant {name}", mutant, (sim, name, kind == "buffers", scenarios.split(), times)
+
+
+def write_junit(path, results):
+    suite = xml.Element("testsuite", name="sim", tests=str(len(results)),
+                        failures=str(sum(not r.passed for r in results)))
+    for result in results:
+        case = xml.SubElement(suite, "testcase", classname="sim", name=result.name, time=f"{result.seconds:.2f}")
+        if result.passed:
+            xml.SubElement(case, "system-out").text = result.text
+        else:
+            xml.SubElement(case, "failure", message=result.text.strip().splitlines()[-1]).text = result.text
+    xml.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sim", help="the simulator: tests/sim/sim of a build tree")
+    parser.add_argument("--junit", help="result file")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
+    parser.add_argument("--times", type=int, default=1, help="multiplies the schedules of everything")
+    parser.add_argument("--only", default="", help="run only what has this text in its name")
+    options = parser.parse_args()
+    tasks = [t for t in [*scenario_tasks(options.sim, options.times), *mutant_tasks(options.sim, options.times)]
+             if options.only in t[0]]
+    results, began = [], time.monotonic()
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for result in pool.map(lambda task: task[1](*task[2]), tasks):
+            print(f"{'ok    ' if result.passed else 'FAILED'} {result.name:56} {result.schedules:8} schedules "
+                  f"{result.seconds:6.1f} s", flush=True)
+            if not result.passed:
+                print(result.text)
+            results.append(result)
+    rows = [r.row for r in results if r.row is not None]
+    if rows:
+        print("\nmutant                      found after  by                                        violated")
+        for name, what, where, schedules in rows:
+            print(f"{name:27} {schedules:11}  {where:41} {what}")
+    failed = sum(not r.passed for r in results)
+    print(f"\n{sum(r.schedules for r in results)} schedules, {sum(r.steps for r in results)} steps without a mutant, "
+          f"{len(results) - failed} passed, {failed} failed, {time.monotonic() - began:.0f} s")
+    if options.junit:
+        write_junit(options.junit, results)
+    return 1 if failed or not results else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
