@@ -13,7 +13,7 @@ BENCH = BUILD / "tools/bench/maru-bench"
 LIMIT_S = 120
 
 
-@pytest.mark.parametrize("subcommand", ["micro", "put"])
+@pytest.mark.parametrize("subcommand", ["micro", "put", "python"])
 def test_measures(subcommand, tmp_path):
     file = tmp_path / "figures.json"
     done = subprocess.run([BENCH, subcommand, "--quick", "--json", file], capture_output=True, text=True,

@@ -40,7 +40,14 @@ def warm(handler):
 
 
 def references(*objects):
-    return [sys.getrefcount(one) for one in objects]
+    gc.collect()
+    return {repr(one)[:40]: sys.getrefcount(one) for one in objects}
+
+
+def assert_flat(before, after):
+    """A reference lost in each operation would be thousands; tests and interpreter move a few about."""
+    moved = {name: (before[name], after[name]) for name in before if abs(after[name] - before[name]) >= 50}
+    assert not moved, moved
 
 
 def test_a_million_lookups(warm):
@@ -56,7 +63,7 @@ def test_a_million_lookups(warm):
 
     assert grows(work, MILLION // 750 + 1) < GROWTH_BYTES_MAX
     after = references(*texts, None, True, maru.MemoryInfo, warm, keys)
-    assert all(abs(a - b) < 50 for a, b in zip(after, before)), (before, after)
+    assert_flat(before, after)
 
 
 def test_a_million_keys_in_batches(warm):
@@ -73,13 +80,13 @@ def test_a_million_keys_in_batches(warm):
 
     assert grows(work, MILLION // (5 * 256) + 1) < GROWTH_BYTES_MAX
     after = references(None, True, False, maru.MemoryInfo, warm, keys)
-    assert all(abs(a - b) < 50 for a, b in zip(after, before)), (before, after)
+    assert_flat(before, after)
 
 
 def test_pages_handles_and_views(domain, warm):
     value = b"v" * 4 * KIB
     before = references(maru.AllocHandle, maru.MemoryInfo, value, warm)
-    free = warm.allocator.num_free_pages
+    allocated = warm.allocator.num_allocated
 
     def work():
         handle = warm.alloc(10)
@@ -100,8 +107,8 @@ def test_pages_handles_and_views(domain, warm):
 
     assert grows(work, 20_000) < GROWTH_BYTES_MAX
     after = references(maru.AllocHandle, maru.MemoryInfo, value, warm)
-    assert all(abs(a - b) < 50 for a, b in zip(after, before)), (before, after)
-    assert warm.allocator.num_free_pages == free
+    assert_flat(before, after)
+    assert warm.allocator.num_allocated == allocated
     counts = domain.page_counts()
     assert counts["reserved"] == counts["pinned"] == 0
 
@@ -115,7 +122,7 @@ def test_errors_do_not_leak(warm):
                      lambda: warm.alloc(-1), lambda: warm.alloc(1 << 40), lambda: warm.free(freed),
                      lambda: warm.store("k"), lambda: warm.store("k", data=7), lambda: warm.batch_store(["k"], []),
                      lambda: warm.exists(), lambda: warm.retrieve(wrong=1), lambda: maru.MemoryInfo(view=b"", page=1),
-                     lambda: maru.AllocHandle(1, 2), lambda: warm.store("k", data=memoryview(b"ab")[::2])):
+                     lambda: maru.AllocHandle(1, 2), lambda: warm.store("k", data=memoryview(b"abcd")[::2])):
             try:
                 call()
             except (ValueError, TypeError, BufferError):

@@ -11,6 +11,7 @@ namespace maru::bench {
 
 Result<void> run_micro(const Request& request);
 Result<void> run_put(const Request& request);
+Result<void> run_python(const Request& request);
 /// Copy rates by size, plain against streaming: what shm::streaming_copy_min is chosen from.
 Result<void> run_sweep(const Request& request);
 Result<void> run_reference(const Request& request);

@@ -35,7 +35,9 @@ int run(int argc, char** argv) {
         app.add_subcommand("micro", "the fast path: lookups, stores and removals of a million objects");
     auto* put = app.add_subcommand("put", "payload: puts, gets and zero-copy reads of 1 MiB and 4 MiB");
     auto* reference = app.add_subcommand("reference", "the counterparts by themselves");
-    for (auto* command : {micro, put})
+    auto* python = app.add_subcommand("python", "the Python package beside the C calls under it");
+    python->add_option("--python", request.python, "interpreter to measure")->type_name("PROGRAM");
+    for (auto* command : {micro, put, python})
         add_measuring_options(command, &request);
     put->add_flag("--sweep", request.sweep, "only print copy rates by size, plain against streaming");
     reference->add_flag("--quick", request.quick, "leave the largest sizes out");
@@ -57,6 +59,7 @@ int run(int argc, char** argv) {
     }
     if (micro->parsed()) return finish("micro", run_micro(request));
     if (put->parsed()) return finish("put", request.sweep ? run_sweep(request) : run_put(request));
+    if (python->parsed()) return finish("python", run_python(request));
     if (reference->parsed()) return finish("reference", run_reference(request));
     if (worker->parsed()) return finish("worker", run_worker(request.socket, objects, order));
     return finish("hits", run_hits(request.socket, hits));
