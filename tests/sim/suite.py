@@ -12,12 +12,16 @@ import concurrent.futures
 import os
 import pathlib
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import xml.etree.ElementTree as xml
 
 HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
 SUMMARY = re.compile(
     r"^(?P<name>\S+): (?P<schedules>\d+) schedules(?P<all> \(all\))?, (?P<steps>\d+) steps, \S+ s, (?P<violations>\d+) violations",
     re.M)
@@ -113,6 +117,47 @@ def mutant_tasks(sim, times):
         yield f"mutant {name}", mutant, (sim, name, kind == "buffers", scenarios.split(), times)
 
 
+def compiler_tasks(compiler):
+    for path in sorted((HERE / "compile_fail").glob("*.cpp")):
+        yield f"compile_fail {path.stem}", compiles, (compiler, path)
+    for path in sorted((ROOT / "src" / "table").glob("*.cpp")):
+        if "mutant(" in path.read_text():
+            yield f"hooks {path.stem}", hooks_cost_nothing, (compiler, path)
+
+
+def compiles(compiler, path):
+    """The simulator's build refuses a raw access, and accepts the sound one."""
+    began = time.monotonic()
+    done = subprocess.run([*compiler, "-std=c++20", "-fsyntax-only", "-DMARU_STEPPED", f"-I{ROOT / 'src'}", f"-I{HERE}",
+                           path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    wanted = path.stem == "sound"
+    passed = (done.returncode == 0) == wanted and (wanted or f"{path.name}:" in done.stdout)
+    return Result(f"compile_fail {path.stem}", passed, done.stdout + f"exit status {done.returncode}\n",
+                  time.monotonic() - began)
+
+
+def hooks_cost_nothing(compiler, path):
+    """The product's machine code of a source is the same with every `mutant(...)` replaced by `false`."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="maru-sim-") as folder:
+        bare = pathlib.Path(folder) / "src"
+        shutil.copytree(ROOT / "src", bare, ignore=shutil.ignore_patterns("daemon", "client", "wire", "pool", "python"))
+        for source in bare.rglob("*.?pp"):
+            if source.name != "mutant.hpp":
+                source.write_text(re.sub(r"mutant\(Mutant::\w+\)", "false", source.read_text()))
+        codes = []
+        for tree in (ROOT / "src", bare):
+            made = pathlib.Path(folder) / "made.o"
+            subprocess.run([*compiler, "-std=c++20", "-O3", "-D_GNU_SOURCE", "-c", "-o", made, f"-I{tree}",
+                            tree / "table" / path.name], check=True)
+            shown = subprocess.run(["objdump", "-dr", "--no-show-raw-insn", made], stdout=subprocess.PIPE, text=True,
+                                   check=True).stdout
+            codes.append(shown)
+        same = codes[0] == codes[1] and len(codes[0].splitlines()) > 20
+    return Result(f"hooks {path.stem}", same, f"{len(codes[0].splitlines())} lines of machine code with the hooks, "
+                  f"{len(codes[1].splitlines())} without\n", time.monotonic() - began)
+
+
 def write_junit(path, results):
     suite = xml.Element("testsuite", name="sim", tests=str(len(results)),
                         failures=str(sum(not r.passed for r in results)))
@@ -132,8 +177,10 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 2)
     parser.add_argument("--times", type=int, default=1, help="multiplies the schedules of everything")
     parser.add_argument("--only", default="", help="run only what has this text in its name")
+    parser.add_argument("--compiler", default=os.environ.get("CXX", "g++"))
     options = parser.parse_args()
-    tasks = [t for t in [*scenario_tasks(options.sim, options.times), *mutant_tasks(options.sim, options.times)]
+    tasks = [t for t in [*compiler_tasks(shlex.split(options.compiler)), *scenario_tasks(options.sim, options.times),
+                         *mutant_tasks(options.sim, options.times)]
              if options.only in t[0]]
     results, began = [], time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
