@@ -76,6 +76,14 @@ def test_operations_in_a_forked_child(handler, name):
     assert handler.exists("k"), "the parent goes on"
 
 
+def test_free_in_a_forked_child(domain, handler):
+    handle = handler.alloc(1)
+    assert in_child(lambda: handler.free(handle)).startswith("MaruForkedError")
+    assert domain.page_counts()["reserved"] == 1
+    handler.free(handle)
+    assert domain.page_counts()["reserved"] == 0
+
+
 def test_the_other_end_of_a_fork(domain, handler):
     handler.store("k", data=b"value")
     view = handler.retrieve("k").view

@@ -1,6 +1,7 @@
 #include "handler.hpp"
 
 #include <cstring>
+#include <exception>
 #include <new>
 
 #include "errors.hpp"
@@ -108,8 +109,26 @@ PyGetSetDef properties[] = {{"_open_now", get_open, nullptr, nullptr, nullptr},
 
 constexpr int fast = METH_FASTCALL | METH_KEYWORDS;
 
+/// No exception of C++ reaches Python.
+template <FastMethod* method>
+PyObject* guarded(PyObject* self, PyObject* const* values, Py_ssize_t count, PyObject* names) noexcept {
+    try {
+        return method(self, values, count, names);
+    } catch (const std::exception&) {  // memory for a batch is all that can fail so
+        return PyErr_NoMemory();
+    }
+}
+template <PyCFunction method>
+PyObject* guarded(PyObject* self, PyObject* argument) noexcept {
+    try {
+        return method(self, argument);
+    } catch (const std::exception&) {
+        return PyErr_NoMemory();
+    }
+}
+
 PyMethodDef methods[] = {
-    {"alloc", as_method(handler_alloc), fast,
+    {"alloc", as_method(guarded<handler_alloc>), fast,
      "alloc($self, /, size)\n--\n\n"
      "Reserves a page; returns an AllocHandle whose `buf` has exactly `size` bytes (0 is valid).\n\n"
      "Raises ValueError when size is negative or larger than the page (the message has both numbers), and "
@@ -117,13 +136,13 @@ PyMethodDef methods[] = {
      "ValueError, when the held memory is full, no more can be claimed and nothing can be evicted; it says "
      "what holds the\n"
      "pool. Waits for the daemon at most timeout_ms, and only when more memory is claimed. Any thread."},
-    {"free", as_method(handler_free), fast,
+    {"free", as_method(guarded<handler_free>), fast,
      "free($self, /, handle)\n--\n\n"
      "Gives an unpublished page back; it is reused when no buffer over it is alive. After store() it drops "
      "the handle's\n"
      "lease and the key stays. Raises ValueError the second time, and for a page this handler has not "
      "reserved."},
-    {"store", as_method(handler_store), fast,
+    {"store", as_method(guarded<handler_store>), fast,
      "store($self, /, key, handle=None, *, data=None)\n--\n\n"
      "Publishes a value; True when the key is present afterwards.\n\n"
      "store(key, handle) publishes the page of the handle without copying: the bytes must be in place. "
@@ -135,64 +154,64 @@ PyMethodDef methods[] = {
      "last_error() says why. Raises ValueError for a page that is not reserved, and what alloc raises. Any "
      "thread; the GIL\n"
      "is released while bytes are copied."},
-    {"batch_store", as_method(handler_batch_store), fast,
+    {"batch_store", as_method(guarded<handler_batch_store>), fast,
      "batch_store($self, /, keys, handles)\n--\n\n"
      "store(key, handle) for each pair; a list of bool in the same order. Raises ValueError, before anything "
      "is stored,\n"
      "when the lengths differ or a handle cannot be stored. The GIL is released from 32 keys on."},
-    {"retrieve", as_method(handler_retrieve), fast,
+    {"retrieve", as_method(guarded<handler_retrieve>), fast,
      "retrieve($self, /, key)\n--\n\n"
      "The object of a key in place, as a MemoryInfo under a lease, or None. Copies nothing, takes "
      "nanoseconds, needs no\n"
      "daemon. Any thread."},
-    {"batch_retrieve", as_method(handler_batch_retrieve), fast,
+    {"batch_retrieve", as_method(guarded<handler_batch_retrieve>), fast,
      "batch_retrieve($self, /, keys)\n--\n\n"
      "A MemoryInfo or None for each key, always as many as keys. The GIL is released from 32 keys on."},
-    {"exists", as_method(handler_exists), fast,
+    {"exists", as_method(guarded<handler_exists>), fast,
      "exists($self, /, key)\n--\n\nIs the key present? Takes no lease and gives no credit against eviction."},
-    {"batch_exists", as_method(handler_batch_exists), fast,
+    {"batch_exists", as_method(guarded<handler_batch_exists>), fast,
      "batch_exists($self, /, keys)\n--\n\nA bool for each key. The GIL is released from 32 keys on."},
-    {"pin", as_method(handler_pin), fast,
+    {"pin", as_method(guarded<handler_pin>), fast,
      "pin($self, /, key)\n--\n\n"
      "Protects a key from delete and eviction until unpin(), close(), or the daemon's key_pin_ttl; counted. "
      "False when the\n"
      "key is absent."},
-    {"unpin", as_method(handler_unpin), fast,
+    {"unpin", as_method(guarded<handler_unpin>), fast,
      "unpin($self, /, key)\n--\n\nTakes one pin of this handler away; False when there is none."},
-    {"batch_pin", as_method(handler_batch_pin), fast,
+    {"batch_pin", as_method(guarded<handler_batch_pin>), fast,
      "batch_pin($self, /, keys)\n--\n\n"
      "Pins the leading keys that are present: from the first miss on all answers are False and nothing is "
      "pinned."},
-    {"batch_unpin", as_method(handler_batch_unpin), fast,
+    {"batch_unpin", as_method(guarded<handler_batch_unpin>), fast,
      "batch_unpin($self, /, keys)\n--\n\nunpin() for each key by itself; a list of bool."},
-    {"match_prefix", as_method(handler_match_prefix), fast,
+    {"match_prefix", as_method(guarded<handler_match_prefix>), fast,
      "match_prefix($self, /, keys, pin=False)\n--\n\n"
      "How many leading keys are present; with pin=True each of those is pinned."},
-    {"delete", as_method(handler_delete), fast,
+    {"delete", as_method(guarded<handler_delete>), fast,
      "delete($self, /, key)\n--\n\n"
      "Removes a key; False when it is absent or pinned by anybody. Views of it stay valid."},
-    {"delete_status", as_method(handler_delete_status), fast,
+    {"delete_status", as_method(guarded<handler_delete_status>), fast,
      "delete_status($self, /, key)\n--\n\nAs delete(), and says how it ended: 'deleted', 'absent' or "
      "'pinned'."},
-    {"get_buffer_view", as_method(handler_get_buffer_view), fast,
+    {"get_buffer_view", as_method(guarded<handler_get_buffer_view>), fast,
      "get_buffer_view($self, /, region_id, offset, size)\n--\n\n"
      "A writable memoryview of `size` bytes at `offset` bytes of a region, or None when that is out of "
      "range. Within one\n"
      "published page it takes a lease that lives as long as the view; a wider range takes none."},
-    {"_open", open, METH_VARARGS, nullptr},
-    {"_close", close, METH_NOARGS, nullptr},
-    {"_set_retrieve_hook", set_hook, METH_O, nullptr},
-    {"_watch_regions", watch_regions, METH_O, nullptr},
-    {"_time_operations", time_operations, METH_O, nullptr},
-    {"_ping", handler_ping, METH_NOARGS, nullptr},
-    {"_held_regions", handler_held_regions, METH_NOARGS, nullptr},
-    {"_region", handler_region_info, METH_O, nullptr},
-    {"_pool", handler_pool_info, METH_O, nullptr},
-    {"_statistics", handler_statistics, METH_NOARGS, nullptr},
-    {"_domain_statistics", handler_domain_statistics, METH_NOARGS, nullptr},
-    {"_clients", handler_clients, METH_NOARGS, nullptr},
-    {"_operations", handler_operations, METH_NOARGS, nullptr},
-    {"_chunk_size", handler_chunk_size, METH_NOARGS, nullptr},
+    {"_open", guarded<open>, METH_VARARGS, nullptr},
+    {"_close", guarded<close>, METH_NOARGS, nullptr},
+    {"_set_retrieve_hook", guarded<set_hook>, METH_O, nullptr},
+    {"_watch_regions", guarded<watch_regions>, METH_O, nullptr},
+    {"_time_operations", guarded<time_operations>, METH_O, nullptr},
+    {"_ping", guarded<handler_ping>, METH_NOARGS, nullptr},
+    {"_held_regions", guarded<handler_held_regions>, METH_NOARGS, nullptr},
+    {"_region", guarded<handler_region_info>, METH_O, nullptr},
+    {"_pool", guarded<handler_pool_info>, METH_O, nullptr},
+    {"_statistics", guarded<handler_statistics>, METH_NOARGS, nullptr},
+    {"_domain_statistics", guarded<handler_domain_statistics>, METH_NOARGS, nullptr},
+    {"_clients", guarded<handler_clients>, METH_NOARGS, nullptr},
+    {"_operations", guarded<handler_operations>, METH_NOARGS, nullptr},
+    {"_chunk_size", guarded<handler_chunk_size>, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 
 PyType_Slot slots[] = {{Py_tp_new, as_slot(construct)},

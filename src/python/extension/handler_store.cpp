@@ -35,6 +35,14 @@ bool was_given_up(maru_status status) {
            status == MARU_ERR_FENCED;
 }
 
+/// False with an exception set in a forked child, which must not even seem to give a page back.
+bool may_act(const Session* session) {
+    if (maru_page_size(session->client()) != 0) return true;
+    std::size_t count = 0;
+    raise(session, maru_held_regions(session->client(), nullptr, 0, &count));
+    return false;
+}
+
 PyObject* store_answer(PyObject* self, const Session* session, Operation operation, maru_status status) {
     if (status >= 0) Py_RETURN_TRUE;
     if (!was_given_up(status)) return raise(session, status);
@@ -190,7 +198,7 @@ PyObject* handler_free(PyObject* self, PyObject* const* values, Py_ssize_t count
         session == nullptr ? nullptr : read_argument("free", "handle", {values, count, names});
     std::uint64_t size = 0;
     Page* const page = handle == nullptr ? nullptr : page_of_handle(session, handle, &size);
-    if (page == nullptr) return nullptr;
+    if (page == nullptr || !may_act(session)) return nullptr;
     OperationTable& operations = handler_of(self)->operations;
     const Timer timer(operations, Operation::free);
     operations[Operation::free].count(1, 1, 0);
