@@ -259,6 +259,8 @@ MARU_API int maru_event_fd(maru_client *client);
 /* This client's name, valid until maru_close. */
 MARU_API const char *maru_instance_id(maru_client *client);
 MARU_API uint64_t maru_page_size(maru_client *client);
+/* Version of the daemon that this client connected to, valid until maru_close. */
+MARU_API const char *maru_daemon_version(maru_client *client);
 
 MARU_API const char *maru_strerror(maru_status status);
 /* What the last failed call of this thread had to say; "" if none. Valid until this thread's next call. */

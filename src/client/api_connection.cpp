@@ -85,6 +85,11 @@ uint64_t maru_page_size(maru_client* client) {
     return call ? call.client().page_bytes : 0;
 }
 
+const char* maru_daemon_version(maru_client* client) {
+    Call call(client);
+    return call ? call.client().daemon_version().c_str() : "";
+}
+
 const char* maru_strerror(maru_status status) {
     return maru::describe(static_cast<Code>(status));
 }

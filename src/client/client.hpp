@@ -54,6 +54,7 @@ class Client {
 
     const Settings& settings() const { return settings_; }
     table::Identity identity() const { return identity_; }
+    const std::string& daemon_version() const { return daemon_version_; }
     const HeldRegions& held() const { return *held_; }
     Connection& connection() { return *connection_; }
     int event_descriptor() const { return event_.get(); }
@@ -83,6 +84,7 @@ class Client {
 
     Settings settings_;
     wire::Hello hello_;
+    std::string daemon_version_;
     Uuid domain_;
     table::Identity identity_;
     std::unique_ptr<Memory> memory_;

@@ -117,6 +117,7 @@ Result<void> Client::take_in(const wire::Welcome& welcome, std::span<const Descr
     memory = memory_.get();
     control = &memory_->control();
     domain_ = welcome.domain;
+    daemon_version_ = welcome.daemon_version;
     identity_ = {welcome.slot, welcome.generation};
     name_space = welcome.name_space;
     checksums = control->checksum_mode() != table::ChecksumMode::off;

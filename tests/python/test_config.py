@@ -57,6 +57,8 @@ def test_sizes_of_another_type(value):
     ({"storage_backend": "remote_cxl", "engine_id": "", "cache_namespace": "n"}, "engine_id", "''"),
     ({"timeout_ms": 0}, "timeout_ms", "0"),
     ({"timeout_ms": -1}, "timeout_ms", "-1"),
+    ({"timeout_ms": 3_600_001}, "timeout_ms", "3600001"),
+    ({"pool_size": 2**64 + 1}, "pool_size", str(2**64 + 1)),
     ({"max_inflight": 0}, "max_inflight", "0"),
     ({"rdma_timeout_s": 0.0}, "rdma_timeout_s", "0.0"),
     ({"rdma_load_reserve": 1.0}, "rdma_load_reserve", "1.0"),

@@ -18,7 +18,7 @@ def doctor(*arguments, environment=None, module_path=(), preexec=None):
 def test_nothing_is_wrong(domain):
     ended = doctor(environment={"MARU_SOCKET": str(domain.socket)})
     assert ended.code == 0, ended
-    for subject in ("python", "module", "library", "socket", "daemon", "/dev/shm", "RLIMIT_MEMLOCK", "huge pages", "CUDA"):
+    for subject in ("python", "module", "library", "socket", "versions", "daemon", "/dev/shm", "RLIMIT_MEMLOCK", "huge pages", "CUDA"):
         assert any(line.split(None, 1)[1].startswith(subject) for line in ended.text.splitlines() if line.startswith(("ok", "warn"))), subject
     assert not domain.clients(), "it leaves nothing behind"
 

@@ -33,6 +33,9 @@ def test_a_lease_protects_the_bytes(domain, handler):
 
 def test_release(domain, handler):
     handler.store("k", data=b"value")
+    unseen = handler.retrieve("k")
+    unseen.release()
+    assert domain.page_counts()["pinned"] == 0, "also when nobody looked at it"
     info = handler.retrieve("k")
     view = info.view
     assert domain.page_counts()["pinned"] == 1

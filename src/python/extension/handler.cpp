@@ -211,6 +211,7 @@ PyMethodDef methods[] = {
     {"_domain_statistics", guarded<handler_domain_statistics>, METH_NOARGS, nullptr},
     {"_clients", guarded<handler_clients>, METH_NOARGS, nullptr},
     {"_operations", guarded<handler_operations>, METH_NOARGS, nullptr},
+    {"_daemon_version", guarded<handler_daemon_version>, METH_NOARGS, nullptr},
     {"_chunk_size", guarded<handler_chunk_size>, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr}};
 

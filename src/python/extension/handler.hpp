@@ -67,6 +67,7 @@ PyObject* handler_statistics(PyObject* self, PyObject*);
 PyObject* handler_domain_statistics(PyObject* self, PyObject*);
 PyObject* handler_clients(PyObject* self, PyObject*);
 PyObject* handler_operations(PyObject* self, PyObject*);
+PyObject* handler_daemon_version(PyObject* self, PyObject*);
 PyObject* handler_chunk_size(PyObject* self, PyObject*);
 
 /// Adds the type to the module. False with an exception set.

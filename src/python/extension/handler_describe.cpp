@@ -230,6 +230,11 @@ PyObject* handler_operations(PyObject* self, PyObject*) {
     return describe_operations(handler_of(self)->operations);
 }
 
+PyObject* handler_daemon_version(PyObject* self, PyObject*) {
+    const Session* const session = handler_of(self)->session;
+    return PyUnicode_FromString(session == nullptr ? "" : maru_daemon_version(session->client()));
+}
+
 PyObject* handler_chunk_size(PyObject* self, PyObject*) {
     const Session* const session = handler_of(self)->session;
     if (session == nullptr) Py_RETURN_NONE;

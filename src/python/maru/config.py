@@ -9,9 +9,17 @@ from . import location
 
 BACKENDS = ("cxl", "cpu", "mixed", "remote_cxl")
 DEFAULT_SERVER_URL = "tcp://localhost:5555"
+SIZE_MAX = 1 << 56
+TIMEOUT_MAX_MS = 3_600_000
 
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
+
+
+def _in_range(field: str, count: int) -> int:
+    if count > SIZE_MAX:
+        raise ValueError(f"{field} is {count}: at most {SIZE_MAX} bytes are possible")
+    return count
 
 
 def parse_size(field: str, value: int | str) -> int:
@@ -19,12 +27,12 @@ def parse_size(field: str, value: int | str) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         raise TypeError(f"{field} is {value!r}: bytes as int, or a text such as '4GiB', was expected")
     if isinstance(value, int):
-        return value
+        return _in_range(field, value)
     found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgtp]?)(?:i?b)?\s*", value, re.IGNORECASE)
     if not found:
         raise ValueError(f"{field} is {value!r}: a size such as '4GiB', '500M' or '1.5G' was expected")
-    return int(float(found[1]) * _UNITS[found[2].lower()]) if "." in found[1] else \
-        int(found[1]) * _UNITS[found[2].lower()]
+    unit = _UNITS[found[2].lower()]
+    return _in_range(field, int(float(found[1]) * unit) if "." in found[1] else int(found[1]) * unit)
 
 
 def environment_bool(variable: str) -> bool | None:
@@ -52,7 +60,8 @@ class MaruConfig:
     auto_connect      connect in the constructor
     timeout_ms        bound of every call that needs the daemon
     use_async_rpc, max_inflight   TCP only
-    eager_map         map all pools at connect; MARU_EAGER_MAP overrides
+    eager_map         map all pools at connect (a local daemon's always are: it costs address space only);
+                      MARU_EAGER_MAP overrides
     storage_backend   "cxl", "cpu", "mixed" or "remote_cxl"
     engine_id, cache_namespace    required for cpu, mixed, remote_cxl; cxl honours cache_namespace too
     rdma_*, remote_cxl_agent_key_file   remote_cxl only
@@ -137,5 +146,7 @@ class MaruConfig:
             value = getattr(self, field)
             if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < float("inf"):
                 raise ValueError(f"{field} is {value!r}: it must be a positive number")
+        if self.timeout_ms > TIMEOUT_MAX_MS:
+            raise ValueError(f"timeout_ms is {self.timeout_ms}: at most {TIMEOUT_MAX_MS}, an hour, is possible")
         if not 0 <= self.rdma_load_reserve < 1:
             raise ValueError(f"rdma_load_reserve is {self.rdma_load_reserve!r}: it must be in [0, 1)")

@@ -143,6 +143,10 @@ def _connect(url: str | None) -> Iterator[Finding]:
         handler._open(path, handler.instance_id, None, 0, 0, 0, False, False, handler._config.timeout_ms)
         handler._ping()
         own = handler._statistics()
+        version = handler._daemon_version()
+        yield Finding(GOOD if version == maru.__version__ else WARNING, "versions",
+                      f"daemon {version}, library {_maru.version}, package {maru.__version__}",
+                      "" if version == maru.__version__ else "they work together; install one version of all three")
         yield Finding(GOOD, "daemon", f"answers; pools of {_size(own['pool_bytes'])}, "
                                       f"{_size(own['unclaimed_bytes'])} not claimed")
     except MaruDeniedError as problem:

@@ -86,7 +86,7 @@ class MaruHandler(Handler):
         prefault = environment_bool("MARU_PREFAULT") is not False
         warning = self._open(path, config.instance_id, config.cache_namespace, config.pool_size,
                              config.chunk_size_bytes, config.expand_size or 0, config.auto_expand, prefault,
-                             config.timeout_ms)
+                             max(1, int(config.timeout_ms)))
         if warning:
             _log.warning("%s", warning)
         _log.info("connected to %s as %s%s", path or "the daemon of this host", config.instance_id,
