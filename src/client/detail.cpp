@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t text_bytes = 1024;
 
-// On the heap: thread-local storage of a library that is loaded at run time is scarce. Made by the first failing
-// call of a thread.
+// On the heap: thread-local storage of a library that is loaded at run time is scarce. Made by the first
+// failing call of a thread.
 struct DetailText {
     char* bytes = nullptr;
     ~DetailText() { std::free(std::exchange(bytes, nullptr)); }
@@ -36,7 +36,9 @@ maru_status fail(Code code, const char* text) noexcept {
     return status_of(code);
 }
 
-maru_status fail(const Error& error) noexcept { return fail(error.code, error.text.c_str()); }
+maru_status fail(const Error& error) noexcept {
+    return fail(error.code, error.text.c_str());
+}
 
 maru_status fail_with(Code code, const char* format, ...) noexcept {
     char* const to = room();
@@ -53,6 +55,8 @@ void remark(const std::string& text) noexcept {
     (void)fail(Code::ok, text.c_str());
 }
 
-const char* detail() noexcept { return text_of_thread.bytes == nullptr ? "" : text_of_thread.bytes; }
+const char* detail() noexcept {
+    return text_of_thread.bytes == nullptr ? "" : text_of_thread.bytes;
+}
 
 }  // namespace maru::client

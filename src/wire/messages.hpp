@@ -1,12 +1,12 @@
 // What goes over the slow path: requests of a client, answers of the daemon.
 //
-// A frame is a 16-byte header and a body of at most `body_max` bytes; descriptors travel beside the first byte of
-// their frame (SCM_RIGHTS). Numbers are little-endian. Strings and lists carry a 32-bit count. A reader refuses a
-// body that is short, has bytes left over, or holds a count that cannot fit (frame.hpp).
+// A frame is a 16-byte header and a body of at most `body_max` bytes; descriptors travel beside the first
+// byte of their frame (SCM_RIGHTS). Numbers are little-endian. Strings and lists carry a 32-bit count. A
+// reader refuses a body that is short, has bytes left over, or holds a count that cannot fit (frame.hpp).
 //
-// Each request has one answer with the same number, in the order of the requests: hello -> welcome, resume -> done,
-// claim -> claimed, give_back -> done, ping -> pong, admin -> admin_answer, bye -> done, any of them -> failure.
-// Descriptors of a welcome: the locked lock file first, then one per pool in the order of its list.
+// Each request has one answer with the same number, in the order of the requests: hello -> welcome, resume ->
+// done, claim -> claimed, give_back -> done, ping -> pong, admin -> admin_answer, bye -> done, any of them ->
+// failure. Descriptors of a welcome: the locked lock file first, then one per pool in the order of its list.
 #pragma once
 
 #include <cstdint>
@@ -23,19 +23,19 @@ inline constexpr std::uint32_t body_max = 4u << 20;
 inline constexpr std::size_t descriptors_max = 66;  // control, pools, lock, shared events
 
 enum class Type : std::uint16_t {
-    hello = 1,      // client -> daemon, first frame of a client
-    welcome = 2,    // answer: client slot, pools; descriptors: lock, then one per pool
-    resume = 3,     // first frame of a client that was connected to an earlier daemon
-    claim = 4,      // memory for allocations
+    hello = 1,    // client -> daemon, first frame of a client
+    welcome = 2,  // answer: client slot, pools; descriptors: lock, then one per pool
+    resume = 3,   // first frame of a client that was connected to an earlier daemon
+    claim = 4,    // memory for allocations
     claimed = 5,
     give_back = 6,  // regions this client no longer wants
     bye = 7,        // orderly end: nothing is held any more. The client may close without reading the answer
     ping = 8,
     pong = 9,
-    admin = 10,     // command of an administrator with arguments, as text
+    admin = 10,  // command of an administrator with arguments, as text
     admin_answer = 11,
-    failure = 12,   // answer to anything: code and text
-    done = 13,      // answer without content
+    failure = 12,  // answer to anything: code and text
+    done = 13,     // answer without content
 };
 
 /// First 16 bytes of each frame.
@@ -49,9 +49,10 @@ struct Header {
 inline constexpr std::size_t header_bytes = 16;
 
 struct Hello {
-    std::string instance_id;       // 1 to 127 bytes
-    std::string name_space;        // empty: the default namespace
-    std::uint64_t page_bytes = 0;  // page size that will be claimed; refused here when impossible. 0: reader only
+    std::string instance_id;  // 1 to 127 bytes
+    std::string name_space;   // empty: the default namespace
+    std::uint64_t page_bytes =
+        0;  // page size that will be claimed; refused here when impossible. 0: reader only
     std::uint64_t start_time = 0;  // of the process, field 22 of /proc/self/stat
     std::uint64_t exec_stamp = 0;
     std::uint64_t random = 0;

@@ -36,19 +36,23 @@ Worker& Simulation::new_worker(Process& process) {
     return *process.workers.back();
 }
 
-Process& Simulation::open_process(bool daemon) {
+void Simulation::connect(Process& process) {
     Machine::Outside outside(machine_, nullptr);
+    ClientFacts facts;
+    facts.is_daemon = process.daemon;
+    const auto opened = open_client(world_.control(), facts);
+    process.alive = static_cast<bool>(opened);
+    if (!opened) return;
+    process.identity = *opened;
+    activate_client(world_.control(), process.identity);
+}
+
+Process& Simulation::open_process(bool daemon) {
     processes_.push_back(std::make_unique<Process>());
     Process& process = *processes_.back();
     process.number = static_cast<int>(processes_.size()) - 1;
     process.daemon = daemon;
-    ClientFacts facts;
-    facts.is_daemon = daemon;
-    const auto opened = open_client(world_.control(), facts);
-    process.alive = static_cast<bool>(opened);
-    if (!opened) return process;
-    process.identity = *opened;
-    activate_client(world_.control(), process.identity);
+    connect(process);
     return process;
 }
 
@@ -246,7 +250,8 @@ void Simulation::strike() {
 void Simulation::respawn() {
     if (respawns_ == 0 || !random_.one_in(10)) return;
     std::uint32_t living = 0;
-    for (const auto& process : processes_) living += process->alive && !process->daemon;
+    for (const auto& process : processes_)
+        living += process->alive && !process->daemon;
     if (living >= scenario_.clients.most) return;
     --respawns_;
     Process& process = open_process(false);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void require(int holds, const char *what) {
+static void require(int holds, const char* what) {
     if (holds) return;
     fprintf(stderr, "c_program: %s; detail: %s\n", what, maru_detail(NULL));
     exit(1);
@@ -13,13 +13,14 @@ static void require(int holds, const char *what) {
 
 static void without_daemon(void) {
     maru_options options = MARU_OPTIONS_INIT;
-    maru_client *client = (maru_client *)&options;
+    maru_client* client = (maru_client*)&options;
     maru_page page;
     maru_view view;
     char name[129] = "";
     options.server = "/nonexistent/maru.sock";
     options.timeout_ms = 200;
-    require(maru_connect(&options, &client) == MARU_ERR_UNAVAILABLE, "connect without a daemon is unavailable");
+    require(maru_connect(&options, &client) == MARU_ERR_UNAVAILABLE,
+            "connect without a daemon is unavailable");
     require(client == NULL, "a failed connect gives no client");
     require(strstr(maru_detail(NULL), "/nonexistent/maru.sock") != NULL, "the detail names the socket");
     options.size = 1;
@@ -36,9 +37,9 @@ static void without_daemon(void) {
     require(strcmp(maru_version(), "0") > 0, "there is a version");
 }
 
-static void with_daemon(const char *socket) {
+static void with_daemon(const char* socket) {
     maru_options options = MARU_OPTIONS_INIT;
-    maru_client *client = NULL;
+    maru_client* client = NULL;
     maru_page page;
     maru_view view;
     maru_statistics statistics;
@@ -71,7 +72,7 @@ static void with_daemon(const char *socket) {
     require(maru_ping(client) == MARU_ERR_INVALID, "a closed client says so");
 }
 
-int main(int count, char **arguments) {
+int main(int count, char** arguments) {
     if (count > 1)
         with_daemon(arguments[1]);
     else

@@ -1,4 +1,5 @@
-// A program in C++ against the installed header: `cpp_program` without a daemon, `cpp_program SOCKET` with one.
+// A program in C++ against the installed header: `cpp_program` without a daemon, `cpp_program SOCKET` with
+// one.
 #include <maru/maru.hpp>
 
 #include <array>
@@ -6,7 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
-static_assert(std::is_nothrow_move_constructible_v<maru::Client> && !std::is_copy_constructible_v<maru::Client>);
+static_assert(std::is_nothrow_move_constructible_v<maru::Client> &&
+              !std::is_copy_constructible_v<maru::Client>);
 static_assert(std::is_nothrow_move_constructible_v<maru::Page> && !std::is_copy_constructible_v<maru::Page>);
 static_assert(std::is_nothrow_move_constructible_v<maru::View> && !std::is_copy_constructible_v<maru::View>);
 
@@ -25,7 +27,9 @@ T must(maru::Expected<T> expected, const char* what) {
     return std::move(*expected);
 }
 
-std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+std::span<const std::byte> bytes_of(std::string_view text) {
+    return std::as_bytes(std::span(text));
+}
 std::string_view text_of(const maru::View& view) {
     return {reinterpret_cast<const char*>(view.data()), static_cast<std::size_t>(view.size())};
 }
@@ -36,7 +40,8 @@ void without_daemon() {
     const auto client = maru::Client::connect(options);
     require(!client, "connect without a daemon fails");
     require(client.failure().status == MARU_ERR_UNAVAILABLE, "and is unavailable");
-    require(client.failure().text.find("/nonexistent/maru.sock") != std::string::npos, "and names the socket");
+    require(client.failure().text.find("/nonexistent/maru.sock") != std::string::npos,
+            "and names the socket");
 }
 
 void with_daemon(const char* socket) {
