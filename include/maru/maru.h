@@ -50,14 +50,15 @@ typedef struct maru_client maru_client;
 
 /* Options of a connection. Zero or NULL means the default. */
 typedef struct maru_options {
-    size_t size;             /* sizeof(maru_options) */
-    const char* server;      /* socket path, or "unix:///path"; default: $MARU_SOCKET,
-                                $RUNTIME_DIRECTORY/maru.sock,      /run/maru/maru.sock as root,
-                                $XDG_RUNTIME_DIR/maru.sock, /tmp/maru-UID/maru.sock,      then /run/maru/maru.sock */
+    size_t size; /* sizeof(maru_options) */
+    /* Socket path, or "unix:///path". Default, first that is there: $MARU_SOCKET,
+     * $RUNTIME_DIRECTORY/maru.sock, /run/maru/maru.sock as root, $XDG_RUNTIME_DIR/maru.sock,
+     * /tmp/maru-UID/maru.sock, /run/maru/maru.sock. */
+    const char* server;
     const char* instance_id; /* name for people, at most 127 bytes; default: a UUID */
     const char* name_space;  /* default: the default namespace */
-    uint64_t pool_size;   /* bytes claimed at connect, rounded up to whole regions; default 100 MiB. Less is
-                             claimed   when less is free */
+    /* Bytes claimed at connect, rounded up to whole regions; default 100 MiB. Less when less is free. */
+    uint64_t pool_size;
     uint64_t page_size;   /* bytes; one object fits one page; rounded up to 4 KiB; default 1 MiB */
     uint64_t expand_size; /* bytes of each further claim; default pool_size */
     int no_expand;        /* non-zero: never claim more; evict instead */
