@@ -35,13 +35,14 @@ def retrieve(handler, keys, passes):
     return (clock() - begin) / (len(keys) * passes)
 
 
-def batches(handler, keys):
+def batches(handler, keys, passes):
     slices = [keys[at:at + BATCH] for at in range(0, len(keys), BATCH)]
     retrieve_batch = handler.batch_retrieve
     begin = clock()
-    for piece in slices:
-        retrieve_batch(piece)
-    return (clock() - begin) / len(keys)
+    for _ in range(passes):
+        for piece in slices:
+            retrieve_batch(piece)
+    return (clock() - begin) / (len(keys) * passes)
 
 
 def puts(handler, keys, passes):
@@ -71,7 +72,7 @@ def main():
                     raise SystemExit("a key of the benchmark is not present")
                 answer = retrieve(handler, piece, int(passes))
             elif what == "batch":
-                answer = batches(handler, piece)
+                answer = batches(handler, piece, int(passes))
             else:
                 answer = puts(handler, piece, int(passes))
             print(answer, flush=True)
