@@ -83,8 +83,16 @@ Hands* Client::enter(maru_status* status) noexcept {
 
 std::size_t Client::end_pins_and_pages(table::Worker& worker, std::span<const maru_page> kept) {
     std::size_t views = 0;
+    // Not by the sequence: a page that was stored while the close began has a newer one.
+    const auto same_slot = [](std::uint64_t one, std::uint64_t other) {
+        using table::PinToken;
+        return PinToken::Chunk::get(one) == PinToken::Chunk::get(other) &&
+               PinToken::Index::get(one) == PinToken::Index::get(other) &&
+               PinToken::Generation::get(one) == PinToken::Generation::get(other);
+    };
     const auto is_kept = [&](std::uint64_t token) {
-        return std::any_of(kept.begin(), kept.end(), [&](const auto& page) { return page.token == token; });
+        return std::any_of(kept.begin(), kept.end(),
+                           [&](const auto& page) { return same_slot(page.token, token); });
     };
     for_each_pin(*control, identity_, [&](std::uint32_t chunk, std::uint32_t index, std::uint64_t word) {
         const std::uint32_t number = table::pin::record(word);

@@ -22,9 +22,9 @@ maru_status take_page(Session* session, std::uint64_t size, maru_page* page) {
 
 /// What a publication means for the page; the page's handle is held by the caller.
 void settle_stored(Page* page, const maru_page& after, maru_status status) {
-    if (page->state != Page::State::reserved && page->state != Page::State::duplicate)
-        return;  // freed meanwhile
-    page->page = after;
+    if (page->state == Page::State::gone) return;  // freed meanwhile
+    page->page = after;  // also of one that waits for its buffers: its token has changed
+    if (page->state == Page::State::freed) return;
     if (status == MARU_OK) page->state = Page::State::published;
     if (status == MARU_EXISTS) page->state = Page::State::duplicate;
 }
