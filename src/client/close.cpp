@@ -184,7 +184,7 @@ maru_status Client::free_late(const maru_page& page) {
     roster_->for_each([&](table::Worker& worker) {
         if (std::exchange(first, false)) freed = worker.free(kept) == Code::ok;
     });
-    if (!freed) return fail(Code::not_reserved, "this client does not hold that page, and it is closed");
+    if (!freed) return closed();
     one_view_less();
     return MARU_OK;
 }
