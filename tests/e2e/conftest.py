@@ -5,4 +5,4 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-from fixtures import domain, engine, make_domain, within_limit  # noqa: E402, F401
+from fixtures import domain, engine, make_domain, termination_cleans_up, within_limit  # noqa: E402, F401

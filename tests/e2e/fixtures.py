@@ -10,9 +10,17 @@ import harness
 TEST_LIMIT_S = 120
 
 
+@pytest.fixture(scope="session", autouse=True)
+def termination_cleans_up():
+    """SIGTERM, as a runner's time-out sends it, ends the run through the finalisers: no daemon is left behind."""
+    before = signal.signal(signal.SIGTERM, lambda _number, _frame: pytest.exit("terminated", 143))
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
 @pytest.fixture(autouse=True)
 def within_limit(request):
-    """No test hangs: after the limit it fails where it stands. An attribute `limit_s` of the test replaces the limit."""
+    """No test hangs: after the limit it fails where it stands. A test's attribute `limit_s` replaces the limit."""
     limit_s = getattr(request.function, "limit_s", TEST_LIMIT_S) * harness.SLOWER
 
     def too_long(_number, _frame):

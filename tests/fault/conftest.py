@@ -10,7 +10,7 @@ import harness  # noqa: E402
 import pytest  # noqa: E402
 
 # Fixtures are found by their names here.
-from fixtures import make_domain, within_limit  # noqa: E402, F401
+from fixtures import make_domain, termination_cleans_up, within_limit  # noqa: E402, F401
 
 
 @pytest.fixture(scope="session", autouse=True)
