@@ -46,7 +46,6 @@ enum class Mutant : std::uint8_t {
     foreign_left,           // an allocator waits for a stopped retirer
     generation_not_raised,  // a page given back under its old generation
     attempt_not_raised,
-    location_before_swap,  // the page's place read before the compare-and-swap
     // sweeps
     sweep_owner_number,      // owner compared without its generation
     sweep_pins_first,        // pin words cleared before their records are settled

@@ -68,20 +68,13 @@ bool Worker::take_retired(std::uint32_t number, std::uint64_t state, bool scanne
 }
 
 bool Worker::alloc_in_granule(std::uint32_t granule, PinSlot slot, PageClass wanted, Page* page) {
-    const std::uint32_t before =
-        mutant(Mutant::location_before_swap)
-            ? granule_claim::region(control_.granule_claim(granule).load(shm::relaxed))
-            : 0;
     std::uint64_t hints = control_.hint(granule).load(shm::relaxed);
     for (; hints != 0; hints &= hints - 1) {
         const std::uint32_t number =
             granule * records_per_granule + static_cast<std::uint32_t>(std::countr_zero(hints));
         const std::uint64_t state = control_.record(number).state.load(shm::acquire);
         if (phase_of(state) == Phase::free) {
-            if (take_free(number, state, slot, wanted, page)) {
-                if (mutant(Mutant::location_before_swap)) page->location.region = before;
-                return true;
-            }
+            if (take_free(number, state, slot, wanted, page)) return true;
             continue;
         }
         // A wrong hint costs time only; mend it, and put it back if the page became free meanwhile.

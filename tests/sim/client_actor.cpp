@@ -333,6 +333,17 @@ void ClientActor::script(const std::string& text) {
         if (name == "epoch") {
             begin("move epoch", 0);
             advance_epoch(worker_.control());
+        } else if (name == "allocate") {
+            begin("allocate", key);
+            Page page;
+            allocate(&page);
+        } else if (name == "hold") {
+            begin("hold", key);
+            View view;
+            if (worker_.retrieve(sim_.world_.key(key), &view) == Code::ok) views_.push_back(held(key, view));
+        } else if (name == "die") {
+            process_.dies = true;
+            sim_.machine_.step();
         } else if (name == "get")
             get(key, false);
         else if (name == "pin")
@@ -342,6 +353,8 @@ void ClientActor::script(const std::string& text) {
         words >> std::ws;
         if (words.peek() == ',') words.get();
     }
+    for (auto& one : views_)
+        drop(one);
     actor_.operation = "-";
 }
 

@@ -1,4 +1,6 @@
 // Every schedule of a small scenario with at most so many pre-emptions and kills.
+#include <algorithm>
+
 #include "simulation.hpp"
 
 namespace maru::sim {
@@ -26,32 +28,45 @@ bool Simulation::next(std::vector<Decision>& decisions) {
     return true;
 }
 
-/// The scripts' processes, and with kills a daemon that sweeps.
+void Simulation::add_script(Process& process, std::string name, const std::string& script) {
+    Actor& actor = machine_.add(std::move(name), &process, {}, 1);
+    actor.body = [this, &process, &actor, script] {
+        if (!process.alive) connect(process);
+        if (process.alive) ClientActor(*this, process, new_worker(process), actor).script(script);
+    };
+    process.threads.push_back(&actor);
+}
+
+/// The scripts' processes, and where somebody dies the daemons that sweep.
 void Simulation::start_scripts() {
     std::vector<Process*> clients;
+    bool deaths = scenario_.kills > 0;
     for (const std::string& text : scenario_.scripts) {
         const auto colon = text.find(':');
-        const auto client = static_cast<std::size_t>(std::stoul(text.substr(0, colon)));
+        const std::string who = text.substr(0, colon), script = text.substr(colon + 1);
+        if (who == "new") {  // connects when it first runs
+            processes_.push_back(std::make_unique<Process>());
+            processes_.back()->alive = false;
+            add_script(*processes_.back(), who, script);
+            continue;
+        }
+        const auto client = static_cast<std::size_t>(std::stoul(who));
         while (clients.size() <= client)
             clients.push_back(&open_process(false));
-        Process& process = *clients[client];
-        Worker& worker = new_worker(process);
-        Actor& actor = machine_.add(
-            "c" + std::to_string(client) + "." + std::to_string(process.threads.size()), &process, {}, 1);
-        const std::string script = text.substr(colon + 1);
-        actor.body = [this, &process, &worker, &actor, script] {
-            ClientActor(*this, process, worker, actor).script(script);
-        };
-        process.threads.push_back(&actor);
+        add_script(*clients[client], "c" + who + "." + std::to_string(clients[client]->threads.size()),
+                   script);
+        deaths = deaths || script.find("die") != std::string::npos;
     }
-    if (scenario_.kills == 0) return;
-    Process& daemon = open_process(true);
-    Worker& worker = new_worker(daemon);
-    Actor& actor = machine_.add("daemon", &daemon, {}, 1);
-    actor.body = [this, &daemon, &worker, &actor] {
-        DaemonActor(*this, daemon, worker, actor).sweep_until_the_end();
-    };
-    daemon.threads.push_back(&actor);
+    if (!deaths) return;
+    for (std::uint32_t d = 0; d < scenario_.daemons; ++d) {
+        Process& daemon = open_process(true);
+        Worker& worker = new_worker(daemon);
+        Actor& actor = machine_.add("daemon" + std::to_string(d), &daemon, {}, 1);
+        actor.body = [this, &daemon, &worker, &actor] {
+            DaemonActor(*this, daemon, worker, actor).sweep_until_the_end();
+        };
+        daemon.threads.push_back(&actor);
+    }
 }
 
 /// Does a daemon sweep, or would it find somebody to sweep?
@@ -65,13 +80,45 @@ bool Simulation::has_work(const Actor& daemon) const {
 }
 
 Outcome Simulation::run_decided(std::vector<Decision>& decisions) {
+    std::size_t at = 0;
+    return run_scripts([&](std::uint32_t options, bool) { return decide(decisions, at, options); });
+}
+
+/// Pre-emptions at random steps, as many as the scenario allows: reaches deeper than an enumeration can
+/// (after Burckhardt et al. 2010).
+Outcome Simulation::run_sampled(std::uint64_t seed) {
+    if (script_steps_ == 0) run_scripts([](std::uint32_t, bool) { return 0u; });  // how long it is
+    Random random(seed);
+    // Where somebody dies, sweeps come on top.
+    const bool deaths = scenario_.kills > 0 || scenario_.daemons > 1;
+    const auto length = static_cast<std::uint32_t>(script_steps_ + (deaths ? 300 * scenario_.daemons : 20));
+    std::vector<std::uint64_t> turns;
+    for (std::uint32_t i = 0; i < scenario_.preemptions + scenario_.kills; ++i)
+        turns.push_back(random.below(length));
+    std::sort(turns.begin(), turns.end());
+    std::size_t next = 0;
+    const Outcome outcome = run_scripts([&](std::uint32_t options, bool free) {
+        const bool turn = next < turns.size() && machine_.now() >= turns[next];
+        if (turn && !free) ++next;
+        if (free) return random.below(options);
+        return turn && options > 1 ? 1 + random.below(options - 1) : 0;
+    });
+    return outcome;
+}
+
+Outcome Simulation::run_scripts(
+    const std::function<std::uint32_t(std::uint32_t options, bool free)>& choose) {
     set_up(1);
     start_scripts();
-    std::size_t at = 0;
     std::uint32_t preemptions = 0, kills = 0;
     bool someone_died = false;
     machine_.run([&](Actor* last, bool last_can_run) -> Actor* {
         for (;;) {
+            for (const auto& process : processes_)
+                if (process->dies && process->alive) {
+                    someone_died = true;
+                    kill_process(*process);
+                }
             std::vector<Actor*> can;
             bool clients = false;
             for (const auto& actor : machine_.actors()) {
@@ -93,7 +140,7 @@ Outcome Simulation::run_decided(std::vector<Decision>& decisions) {
                     if (actor != last) options.push_back(actor);
             const auto ways = static_cast<std::uint32_t>(options.size());
             const bool may_kill = last_can_run && kills < scenario_.kills && !last->process->daemon;
-            const std::uint32_t chosen = decide(decisions, at, ways + (may_kill ? 1 : 0));
+            const std::uint32_t chosen = choose(ways + (may_kill ? 1 : 0), !last_can_run);
             if (chosen == ways) {
                 ++kills;
                 someone_died = true;
@@ -105,6 +152,7 @@ Outcome Simulation::run_decided(std::vector<Decision>& decisions) {
             return options[chosen];
         }
     });
+    if (script_steps_ == 0) script_steps_ = machine_.now();
     if (!machine_.violated() && someone_died) {  // whoever was left in the middle of a sweep ends it
         finishing_ = true;
         for (const auto& actor : machine_.actors())

@@ -15,7 +15,7 @@ namespace {
 
 struct Options {
     std::string scenario, memory, mutant, schedule;
-    std::uint64_t runs = 0, seed = 1, stop = 20, seconds = 0, preemptions = ~0ull;
+    std::uint64_t runs = 0, seed = 0, stop = 20, seconds = 0, preemptions = ~0ull;
     bool trace = false, met = false, list_mutants = false;
 };
 
@@ -148,11 +148,11 @@ class Stopwatch {
 };
 
 std::uint64_t run_random(Simulation& simulation, const Options& options, std::uint64_t runs,
-                         Findings& findings, const Stopwatch& time) {
+                         Findings& findings, const Stopwatch& time, bool sampled) {
     std::uint64_t done = 0;
     for (; done < runs && findings.total() < options.stop && !time.over(); ++done) {
-        const std::uint64_t seed = options.seed + done;
-        const Outcome outcome = simulation.run(seed);
+        const std::uint64_t seed = std::max<std::uint64_t>(options.seed, 1) + done;
+        const Outcome outcome = sampled ? simulation.run_sampled(seed) : simulation.run(seed);
         if (!outcome.clean) findings.add(outcome, "--seed " + std::to_string(seed));
     }
     return done;
@@ -189,9 +189,10 @@ int run(const Options& options, Scenario scenario) {
     const Stopwatch time(options.seconds);
     Findings findings;
     bool all = false;
-    const std::uint64_t done = scenario.exhaustive()
-                                   ? run_exhaustive(simulation, options, runs, findings, time, &all)
-                                   : run_random(simulation, options, runs, findings, time);
+    const bool enumerated = scenario.exhaustive() && options.seed == 0;
+    const std::uint64_t done =
+        enumerated ? run_exhaustive(simulation, options, runs, findings, time, &all)
+                   : run_random(simulation, options, runs, findings, time, scenario.exhaustive());
     std::printf(
         "%s: %llu schedules%s, %llu steps, %.1f s, %llu violations; longest operation %u steps (%s)\n",
         scenario.name.c_str(), wide(done), all ? " (all)" : "", wide(simulation.steps()), time.passed(),

@@ -128,6 +128,8 @@ void Simulation::set_up(std::uint64_t seed) {
         for (std::uint32_t e = 1; e < moved; ++e)
             advance_epoch(world_.control());
         declare_dead(world_.control(), first.identity);
+        Worker worker(world_.control(), first.identity);
+        sweep_dead(worker, first.identity);  // the slot is free again
         first.alive = false;
     }
 }

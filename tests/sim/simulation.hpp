@@ -31,6 +31,8 @@ class Simulation {
     };
     Outcome run_decided(std::vector<Decision>& decisions);
     static bool next(std::vector<Decision>& decisions);
+    /// A schedule of the scripts with pre-emptions at random steps.
+    Outcome run_sampled(std::uint64_t seed);
 
     Oracle& oracle() { return oracle_; }
     std::uint64_t steps() const { return steps_; }
@@ -44,9 +46,13 @@ class Simulation {
     void set_up(std::uint64_t seed);
     void fill(Process& daemon);
     Process& open_process(bool daemon);
+    void connect(Process& process);
+    void add_script(Process& process, std::string name, const std::string& script);
     void start_threads(Process& process);
     void start_daemon();
     void start_scripts();
+    /// `choose` picks among so many options; `free` when whoever ran cannot go on.
+    Outcome run_scripts(const std::function<std::uint32_t(std::uint32_t options, bool free)>& choose);
     bool has_work(const Actor& daemon) const;
     table::Worker& new_worker(Process& process);
     std::uint64_t actor_seed() { return random_.bits(); }
@@ -83,6 +89,7 @@ class Simulation {
     std::uint64_t next_fault_ = 0, solo_at_ = 0;
     Actor* solo_ = nullptr;
     std::uint64_t steps_ = 0;
+    std::uint64_t script_steps_ = 0;  // of the longest schedule so far
     std::string fault_names_;
     std::vector<std::pair<char, std::uint32_t>> faults_;
 };

@@ -31,6 +31,7 @@ struct Process {
     table::Identity identity;
     bool daemon = false;
     bool alive = true;  // false: killed or ended; its memory accesses are over
+    bool dies = false;  // of its own accord, at the next turn
     bool gone = false;  // verdict without proof
     std::vector<Actor*> threads;
     std::vector<std::unique_ptr<table::Worker>> workers;
