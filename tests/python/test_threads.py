@@ -144,3 +144,31 @@ def _outcome(handler):
         return handler.alloc(1)
     except maru.MaruError as problem:
         return problem
+
+
+DAEMON_THREADS = """
+import sys, threading, maru
+handler = maru.MaruHandler(maru.MaruConfig(server_url=sys.argv[1], pool_size="4M", chunk_size_bytes="64K"))
+keys = [str(number) for number in range(2000)]
+busy = threading.Barrier(5)
+def work(number):
+    for step in range(10**9):
+        if step == 10:
+            busy.wait()
+        try:
+            handler.store(str(step % 2000), data=bytes(60000))
+            handler.batch_retrieve(keys)
+        except maru.MaruError:
+            pass
+for number in range(4):
+    threading.Thread(target=work, args=(number,), daemon=True).start()
+busy.wait()
+"""
+
+
+def test_daemon_threads_at_the_end_of_the_interpreter(domain):
+    import sys
+    for _ in range(5):
+        ended = harness.run(sys.executable, "-c", DAEMON_THREADS, f"unix://{domain.socket}")
+        assert (ended.code, ended.err) == (0, "")
+    harness.wait_until(domain.nothing_held, "nothing is held")

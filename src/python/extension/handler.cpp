@@ -113,7 +113,7 @@ constexpr int fast = METH_FASTCALL | METH_KEYWORDS;
 template <FastMethod* method>
 PyObject* guarded(PyObject* self, PyObject* const* values, Py_ssize_t count, PyObject* names) noexcept {
     try {
-        return method(self, values, count, names);
+        return or_stand_still([&] { return method(self, values, count, names); });
     } catch (const std::exception&) {  // memory for a batch is all that can fail so
         return PyErr_NoMemory();
     }
@@ -121,7 +121,7 @@ PyObject* guarded(PyObject* self, PyObject* const* values, Py_ssize_t count, PyO
 template <PyCFunction method>
 PyObject* guarded(PyObject* self, PyObject* argument) noexcept {
     try {
-        return method(self, argument);
+        return or_stand_still([&] { return method(self, argument); });
     } catch (const std::exception&) {
         return PyErr_NoMemory();
     }
@@ -228,7 +228,8 @@ PyType_Spec spec = {"maru._maru.Handler", sizeof(Handler), 0,
 }  // namespace
 
 Session* connect_for_use(PyObject* handler) {
-    const Reference done(PyObject_CallMethod(handler, "_connect_for_use", nullptr));
+    const Reference done(
+        or_stand_still([&] { return PyObject_CallMethod(handler, "_connect_for_use", nullptr); }));
     if (!done) return nullptr;
     if (handler_of(handler)->session == nullptr) raise(MARU_ERR_UNAVAILABLE, "not connected: call connect()");
     return handler_of(handler)->session;
@@ -236,14 +237,17 @@ Session* connect_for_use(PyObject* handler) {
 
 bool note_failure(PyObject* handler, Operation operation, maru_status status) {
     const char* const detail = maru_detail(nullptr);
-    const Reference done(
-        PyObject_CallMethod(handler, "_note_failure", "sis", operation_names[static_cast<int>(operation)],
-                            static_cast<int>(status), *detail != 0 ? detail : maru_strerror(status)));
+    const Reference done(or_stand_still([&] {
+        return PyObject_CallMethod(handler, "_note_failure", "sis",
+                                   operation_names[static_cast<int>(operation)], static_cast<int>(status),
+                                   *detail != 0 ? detail : maru_strerror(status));
+    }));
     return static_cast<bool>(done);
 }
 
 bool note_regions(PyObject* handler) {
-    const Reference done(PyObject_CallMethod(handler, "_note_regions", nullptr));
+    const Reference done(
+        or_stand_still([&] { return PyObject_CallMethod(handler, "_note_regions", nullptr); }));
     return static_cast<bool>(done);
 }
 

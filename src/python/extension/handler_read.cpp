@@ -158,8 +158,9 @@ PyObject* handler_batch_retrieve(PyObject* self, PyObject* const* values, Py_ssi
     if (!batch.note(self, Operation::batch_retrieve)) return nullptr;
     if (PyObject* const hook = handler_of(self)->retrieve_hook) {
         const Reference held(Py_NewRef(hook));
-        const Reference done(
-            PyObject_CallFunctionObjArgs(hook, self, batch.keys.objects(), list.get(), nullptr));
+        const Reference done(or_stand_still([&] {
+            return PyObject_CallFunctionObjArgs(hook, self, batch.keys.objects(), list.get(), nullptr);
+        }));
         if (!done) return nullptr;
     }
     return list.release();

@@ -87,7 +87,7 @@ PyObject* as_tuple(const char* method, const char* what, PyObject* objects) {
         PyErr_Format(PyExc_TypeError, "%s() takes a list of %s, not one", method, what);
         return nullptr;
     }
-    return PySequence_Tuple(objects);
+    return or_stand_still([&] { return PySequence_Tuple(objects); });
 }
 
 bool Keys::read(const char* method, PyObject* objects) {

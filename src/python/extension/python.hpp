@@ -4,6 +4,9 @@
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
+#include <cxxabi.h>
+#include <unistd.h>
+
 #include <utility>
 
 namespace maru::python {
@@ -28,12 +31,25 @@ class Reference {
     PyObject* object_ = nullptr;
 };
 
+/// Runs what may wait for the GIL. Until 3.14 CPython ends a daemon thread that waits for it while the
+/// interpreter ends, by pthread_exit, and what is on the thread's stack would be destroyed without the GIL.
+/// Such a thread stands still instead; the process is about to go.
+template <class Call>
+auto or_stand_still(Call&& call) -> decltype(call()) {
+    try {
+        return call();
+    } catch (const abi::__forced_unwind&) {
+        for (;;)
+            pause();
+    }
+}
+
 /// Other threads may run Python meanwhile; nothing of Python may be touched.
 class WithoutGil {
   public:
     explicit WithoutGil(bool really = true) : state_(really ? PyEval_SaveThread() : nullptr) {}
     ~WithoutGil() {
-        if (state_ != nullptr) PyEval_RestoreThread(state_);
+        if (state_ != nullptr) or_stand_still([this] { PyEval_RestoreThread(state_); });
     }
     WithoutGil(const WithoutGil&) = delete;
     WithoutGil& operator=(const WithoutGil&) = delete;
