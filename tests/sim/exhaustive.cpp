@@ -62,9 +62,7 @@ void Simulation::start_scripts() {
         Process& daemon = open_process(true);
         Worker& worker = new_worker(daemon);
         Actor& actor = machine_.add("daemon" + std::to_string(d), &daemon, {}, 1);
-        actor.body = [this, &daemon, &worker, &actor] {
-            DaemonActor(*this, daemon, worker, actor).sweep_until_the_end();
-        };
+        actor.body = [this, &worker, &actor] { DaemonActor(*this, worker, actor).sweep_until_the_end(); };
         daemon.threads.push_back(&actor);
     }
 }

@@ -14,7 +14,7 @@ const std::vector<MutantPlan>& mutant_plans() {
         PLAN(generation_three_bits, "frozen full"),
         PLAN(pin_release_only, "epoch full", true),
         PLAN(batch_without_fence, "batches epoch", true),
-        PLAN(summary_late, "epoch full basic"),
+        PLAN(summary_late, "basic full"),
         PLAN(key_flag_late, "pins basic"),
         PLAN(epoch_not_read_again, "all_epoch_get_reuse epoch"),
         PLAN(last_plain, "all_epoch_pin_delete pins"),

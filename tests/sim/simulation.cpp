@@ -76,7 +76,7 @@ void Simulation::start_daemon() {
     if (!process.alive) return;
     Worker& worker = new_worker(process);
     Actor& actor = machine_.add("d" + std::to_string(process.number), &process, {}, actor_seed());
-    actor.body = [this, &process, &worker, &actor] { DaemonActor(*this, process, worker, actor).serve(); };
+    actor.body = [this, &worker, &actor] { DaemonActor(*this, worker, actor).serve(); };
     actor.priority = static_cast<int>(random_.below(1000));
     process.threads.push_back(&actor);
 }
@@ -395,9 +395,7 @@ Outcome Simulation::conclude() {
         if (last.alive) {
             Worker& worker = new_worker(last);
             Actor& actor = machine_.add("last", &last, {}, 7);
-            actor.body = [this, &last, &worker, &actor] {
-                DaemonActor(*this, last, worker, actor).last_pass();
-            };
+            actor.body = [this, &last, &worker, &actor] { DaemonActor(*this, worker, actor).last_pass(); };
             last.threads.push_back(&actor);
             machine_.run_alone(actor);
             {

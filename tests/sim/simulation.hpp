@@ -134,7 +134,6 @@ class ClientActor {
     void finish();
 
     Simulation& sim_;
-    Process& process_;
     table::Worker& worker_;
     Actor& actor_;
     Random& random_;
@@ -144,8 +143,8 @@ class ClientActor {
 /// A daemon: sweeps who is dead, and does what the scenario's duties say.
 class DaemonActor {
   public:
-    DaemonActor(Simulation& sim, Process& process, table::Worker& worker, Actor& actor)
-        : sim_(sim), process_(process), worker_(worker), actor_(actor), random_(actor.random) {}
+    DaemonActor(Simulation& sim, table::Worker& worker, Actor& actor)
+        : sim_(sim), worker_(worker), actor_(actor), random_(actor.random) {}
     void serve();
     void last_pass();
     /// Of an exhaustive search: nothing but sweeps.
