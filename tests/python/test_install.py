@@ -17,14 +17,15 @@ PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
 
 
 def clean_environment():
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE")}
+    ours = ("PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "PYTHONDEVMODE", "PYTHONWARNINGS")  # no matter of pip's and meson's
+    kept = {name: value for name, value in os.environ.items() if name not in ours}
     return {**kept, "PIP_ROOT_USER_ACTION": "ignore"}
 
 
 def run(*command, within_s=600, **environment):
     done = subprocess.run([str(word) for word in command], capture_output=True, text=True, timeout=within_s,
                           env={**clean_environment(), **environment}, check=False)
-    assert done.returncode == 0, (command, done.stdout[-3000:], done.stderr[-3000:])
+    assert done.returncode == 0, f"{command}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done.stdout
 
 
