@@ -76,6 +76,17 @@ bool Client::claim_more(Hands&, std::uint64_t* held_before) {
     return got != 0;
 }
 
+namespace {
+
+/// Some granule of page records belongs to no region yet.
+bool records_left(const table::Control& control) {
+    for (std::uint32_t granule = 1; granule < control.granule_count(); ++granule)
+        if (control.granule_claim(granule).load(shm::relaxed) == 0) return true;
+    return false;
+}
+
+}  // namespace
+
 /// Never throws: others wait for its end.
 std::uint64_t Client::claim_once() noexcept {
     std::uint64_t got = 0;
@@ -116,15 +127,17 @@ Code Client::allocate(Hands& hands, table::Page* page) {
         return Code::full;
     }
     const auto is = worker.occupancy(wanted);
+    const char* records =
+        records_left(*control) ? "" : "; all page records are in use: raise control.max_objects";
     (void)fail_with(
         Code::full,
         "no page of %llu KiB is free, no more can be claimed and nothing can be evicted: of %llu pages "
         "%llu are reserved, %llu published (%llu of them pinned), %llu retired and still read, %llu "
-        "quarantined, %llu bad; release views and pins, free pages, or give the domain more memory",
+        "quarantined, %llu bad; release views and pins, free pages, or give the domain more memory%s",
         static_cast<unsigned long long>(page_bytes / KiB), static_cast<unsigned long long>(is.pages),
         static_cast<unsigned long long>(is.reserved), static_cast<unsigned long long>(is.published),
         static_cast<unsigned long long>(is.pinned), static_cast<unsigned long long>(is.retired),
-        static_cast<unsigned long long>(is.quarantined), static_cast<unsigned long long>(is.bad));
+        static_cast<unsigned long long>(is.quarantined), static_cast<unsigned long long>(is.bad), records);
     return code;
 }
 

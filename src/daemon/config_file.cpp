@@ -134,8 +134,9 @@ class FileReader {
 
     void unknown(const std::string& name, std::uint32_t line, const toml::node& value) {
         if (is_later(name)) return problem(line, name + ": this build does not have it, remove it");
-        const std::string near = nearest_key(name);
-        const char* what = value.is_table() ? "unknown table " : "unknown key ";
+        const bool table = value.is_table() || value.is_array_of_tables();
+        const std::string near = table ? nearest_table(name) : nearest_key(name);
+        const char* what = table ? "unknown table " : "unknown key ";
         problem(line, what + name + (near.empty() ? ": remove it" : ", did you mean " + near + "?"));
     }
 

@@ -401,6 +401,22 @@ std::string nearest_key(const std::string& unknown) {
     return nearest;
 }
 
+std::string nearest_table(const std::string& unknown) {
+    std::string nearest;
+    std::size_t least = 4;  // a name with more than three wrong letters is another name
+    const auto look = [&](const std::string& key) {
+        const std::string table(first_part(key));
+        const auto distance = edit_distance(unknown, table);
+        if (unknown.size() > 100 || distance >= least) return;
+        least = distance;
+        nearest = table == "pool" ? "[[pool]]" : "[" + table + "]";
+    };
+    for (const auto& key : keys)
+        look(key.name);
+    look("pool.");
+    return nearest;
+}
+
 std::string quoted(const std::string& text) {
     std::string out = "\"";
     for (const char letter : text) {

@@ -26,6 +26,8 @@ std::span<const std::string> later_keys();
 
 /// The known key nearest to one that is not known, empty when none is near.
 std::string nearest_key(const std::string& unknown);
+/// The same for a table, as it is written: "[daemon]", "[[pool]]".
+std::string nearest_table(const std::string& unknown);
 
 /// Letters to insert, delete, replace or swap with a neighbour to get from one text to the other.
 std::size_t edit_distance(const std::string& left, const std::string& right);

@@ -9,7 +9,7 @@ BAD_CONFIG, OWNED = 2, 3
 
 ERRORS = {
     "unknown key": ('[daemon]\nsockt = "/x"\n', ["sockt", "socket", ":2"]),
-    "unknown section": ("[deamon]\n", ["deamon", ":1"]),
+    "unknown section": ("[deamon]\n", ["deamon", ":1", "did you mean [daemon]?"]),
     "unknown key of a pool": ('[[pool]]\nkind = "shm"\nsise = "1GiB"\n', ["sise", "size", ":3"]),
     "not TOML": ("[daemon\n", [":1"]),
     "wrong type": ("[daemon]\nsocket = 5\n", ["socket", ":2"]),
