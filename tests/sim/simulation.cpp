@@ -395,7 +395,7 @@ Outcome Simulation::conclude() {
         if (last.alive) {
             Worker& worker = new_worker(last);
             Actor& actor = machine_.add("last", &last, {}, 7);
-            actor.body = [this, &last, &worker, &actor] { DaemonActor(*this, worker, actor).last_pass(); };
+            actor.body = [this, &worker, &actor] { DaemonActor(*this, worker, actor).last_pass(); };
             last.threads.push_back(&actor);
             machine_.run_alone(actor);
             {

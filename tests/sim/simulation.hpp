@@ -134,6 +134,7 @@ class ClientActor {
     void finish();
 
     Simulation& sim_;
+    Process& process_;
     table::Worker& worker_;
     Actor& actor_;
     Random& random_;
@@ -157,7 +158,6 @@ class DaemonActor {
     void duty(const std::string& name);
 
     Simulation& sim_;
-    Process& process_;
     table::Worker& worker_;
     Actor& actor_;
     Random& random_;
