@@ -174,6 +174,7 @@ class Domain:
         self.pool_path = SHM / f"maru-e2e-{self.unique}"
         self.pool = pool
         self.settings = settings or {}
+        self.pool_keys = {"prefault": "none"}
         self.environment = environment or {}
         self.config = self.folder / "maru.toml"
         self.log = self.folder / "daemon.log"
@@ -196,8 +197,8 @@ class Domain:
         for section, values in sections.items():
             lines.append(f"[{section}]")
             lines += [f"{name} = {json.dumps(value)}" for name, value in values.items() if value != ""]
-        lines += ["[[pool]]", 'name = "test"', 'kind = "shm"', f'path = "{self.pool_path}"', f'size = "{self.pool}"',
-                  'prefault = "none"']
+        lines += ["[[pool]]", 'name = "test"', 'kind = "shm"', f'path = "{self.pool_path}"', f'size = "{self.pool}"']
+        lines += [f"{name} = {json.dumps(value)}" for name, value in self.pool_keys.items()]
         self.config.write_text("\n".join(lines) + "\n")
 
     def start(self, wait=True, preexec=None):

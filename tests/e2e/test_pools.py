@@ -215,3 +215,33 @@ def test_changed_settings_attach_or_refuse_cleanly(make_domain, settings):
 def test_pool_file_is_private(domain):
     assert domain.pool_path.stat().st_mode & 0o007 == 0
     assert pathlib.Path(domain.pool_path).parent == SHM
+
+
+def test_memory_is_gathered_into_large_pages(make_domain):
+    """The daemon gathers a pool into 2 MiB pages while engines use it: no byte changes, and what it says is what the
+    kernel says of the engine's mapping."""
+    domain = make_domain(start=False)
+    domain.pool_keys = {"hugepages": "advise", "prefault": "background"}
+    domain.write_config()
+    domain.start()
+    engine = domain.engine(pool=32 * MIB, page=64 * KIB)
+    engine.good("put_many", prefix="k", count=200, size=60_000)
+    wait_until(lambda: "lie in pages of 2 MiB" in domain.log_tail(), "the pool is gathered")
+    said = domain.ask("pools")["pools"][0]["large_page_bytes"]
+    batch = engine.good("retrieve_batch", prefix="k", count=200)
+    assert batch.right and batch.statuses.count(0) == 200
+    smaps = pathlib.Path(f"/proc/{engine.pid}/smaps").read_text()
+    mapped = sum(int(kib) * KIB for kib in re.findall(r"ShmemPmdMapped:\s+(\d+) kB", smaps))
+    assert (mapped > 0) == (said > 0), (mapped, said, domain.log_tail())
+    assert said % (2 * MIB) == 0 and mapped <= said <= 64 * MIB
+
+
+def test_never_means_no_large_pages(make_domain):
+    domain = make_domain(start=False)
+    domain.pool_keys = {"hugepages": "never", "prefault": "all"}
+    domain.write_config()
+    domain.start()
+    engine = domain.engine(pool=8 * MIB, page=64 * KIB)
+    engine.good("put", key="k", id=1, size=60_000)
+    assert domain.ask("pools")["pools"][0]["large_page_bytes"] == 0
+    assert "lie in pages of 2 MiB" not in domain.log_tail()
