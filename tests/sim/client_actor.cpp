@@ -127,6 +127,19 @@ Code ClientActor::get(std::uint32_t key, bool may_keep) {
     return code;
 }
 
+/// A view of whatever lies in a page, without its key.
+void ClientActor::page() {
+    begin("page", 0);
+    actor_.key = -1;
+    View view;
+    const std::uint32_t region = random_.below(static_cast<std::uint32_t>(sim_.scenario_.pools.size()) * 2);
+    if (worker_.lease_page(region, random_.below(3), &view) != Code::ok) return;
+    sim_.oracle_.count("page leased");
+    Held one = held(sim_.oracle_.key_of(view.record), view);
+    read(one, 1 + random_.below(2));
+    drop(one);
+}
+
 void ClientActor::release_shared() {
     begin("release", 0);
     if (process_.shared.leases.empty()) return;
@@ -278,6 +291,8 @@ void ClientActor::operation(const std::string& name, std::uint32_t key) {
         use_shared_page();
     else if (name == "release")
         release_shared();
+    else if (name == "page")
+        page();
     else if (name == "retry")
         worker_.retry_retired();
     else

@@ -40,6 +40,7 @@ class Oracle : public Observer {
     bool was_absent(const Actor& by, std::uint32_t key) const;
     bool key_pinned(std::uint32_t key) const;
     bool is_live(std::uint32_t key) const { return keys_[key].record >= 0; }
+    std::uint32_t key_of(std::uint32_t record) const { return records_[record].key; }
     bool record_live(std::uint32_t record) const { return records_[record].present; }
     /// A gone verdict ends key pins.
     void end_key_pins(const Process& process);

@@ -123,6 +123,7 @@ class ClientActor {
     void read(const Held& held, std::uint32_t times);
     void drop(Held& held);
     void batch();
+    void page();
     void match();
     Code pin(std::uint32_t key, bool check);
     void exists(std::uint32_t key);

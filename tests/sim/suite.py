@@ -64,7 +64,7 @@ def exhaustive(sim, name, bound, times):
     passed = numbers is not None and numbers["violations"] == 0 and (numbers["all"] or times > 1)
     if numbers is not None and not numbers["all"]:
         text += f"cut: not every schedule with {bound} pre-emptions was run\n"
-    sampled, more = simulate(sim, name, "--seed", 1, "--runs", 1500 * times)  # with more pre-emptions, at random
+    sampled, more = simulate(sim, name, "--seed", 1, "--runs", 5000 * times)  # with more pre-emptions, at random
     text += sampled
     passed = passed and more is not None and more["violations"] == 0
     if numbers is not None and more is not None:
@@ -75,7 +75,7 @@ def exhaustive(sim, name, bound, times):
 
 def random_schedules(sim, name, memory, times):
     began = time.monotonic()
-    runs = {"sequential": 1500, "tso": 600, "weak": 900}[memory] * times
+    runs = {"sequential": 4000, "tso": 1500, "weak": 2500}[memory] * times
     text, numbers = simulate(sim, name, "--memory", memory, "--runs", runs)
     passed = numbers is not None and numbers["violations"] == 0
     return Result(f"random {name}, {memory} memory", passed, text, time.monotonic() - began,
