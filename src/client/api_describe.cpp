@@ -5,7 +5,7 @@
 #include <exception>
 
 #include "client/call.hpp"
-#include "table/clients.hpp"
+#include "client/describe.hpp"
 #include "table/regions.hpp"
 
 using maru::Code;
@@ -13,15 +13,6 @@ using namespace maru::client;
 namespace table = maru::table;
 
 namespace {
-
-/// Fills the caller's structure as far as the caller knows it.
-template <class Description>
-maru_status give(const Description& filled, Description* to) {
-    const std::size_t size = std::min(to->size, sizeof filled);
-    std::memcpy(reinterpret_cast<std::byte*>(to) + sizeof to->size,
-                reinterpret_cast<const std::byte*>(&filled) + sizeof filled.size, size - sizeof to->size);
-    return MARU_OK;
-}
 
 template <class Description>
 bool has_size(const Description* to, maru_status* status) {
@@ -68,15 +59,7 @@ void count_memory(Client& client, maru_statistics& filled) {
 maru_statistics count_all(Client& client) {
     maru_statistics filled{};
     const auto counts = table::count_client(*client.control, client.identity());
-    const auto of = [&](table::Counter counter) { return counts.of[static_cast<int>(counter)]; };
-    filled.lookups = of(table::Counter::lookups);
-    filled.hits = of(table::Counter::hits);
-    filled.stores = of(table::Counter::stores);
-    filled.duplicates = of(table::Counter::duplicates);
-    filled.deletes = of(table::Counter::deletes);
-    filled.evictions = of(table::Counter::evictions);
-    filled.rescues = of(table::Counter::rescues);
-    filled.contended = of(table::Counter::contended);
+    fill_counts(counts, filled);
     filled.page_size = client.page_bytes;
     filled.reconnects = client.connection().reconnects();
     filled.connected = client.connection().connected() ? 1 : 0;

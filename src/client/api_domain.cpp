@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "client/call.hpp"
-#include "table/clients.hpp"
+#include "client/describe.hpp"
 #include "table/regions.hpp"
 
 using maru::Code;
@@ -14,15 +14,6 @@ namespace table = maru::table;
 namespace shm = maru::shm;
 
 namespace {
-
-/// Fills the caller's structure as far as the caller knows it.
-template <class Description>
-maru_status give(const Description& filled, Description* to) {
-    const std::size_t size = std::min(to->size, sizeof filled);
-    std::memcpy(reinterpret_cast<std::byte*>(to) + sizeof to->size,
-                reinterpret_cast<const std::byte*>(&filled) + sizeof filled.size, size - sizeof to->size);
-    return MARU_OK;
-}
 
 /// Objects that a lease or a key pin names, each once.
 std::vector<std::uint32_t> pinned_records(const table::Control& control) {
@@ -97,15 +88,7 @@ maru_status describe_client(const Client& client, std::uint32_t slot, maru_clien
                 std::min(found->facts.instance_id.size(), sizeof filled.instance_id - 1));
     filled.self = found->identity.holder_word() == client.identity().holder_word() ? 1 : 0;
     const auto counts = table::count_client(*client.control, found->identity);
-    const auto of = [&](table::Counter counter) { return counts.of[static_cast<int>(counter)]; };
-    filled.lookups = of(table::Counter::lookups);
-    filled.hits = of(table::Counter::hits);
-    filled.stores = of(table::Counter::stores);
-    filled.duplicates = of(table::Counter::duplicates);
-    filled.deletes = of(table::Counter::deletes);
-    filled.evictions = of(table::Counter::evictions);
-    filled.rescues = of(table::Counter::rescues);
-    filled.contended = of(table::Counter::contended);
+    fill_counts(counts, filled);
     return give(filled, to);
 }
 

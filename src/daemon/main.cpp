@@ -27,18 +27,6 @@ void raise_descriptor_limit() {
     ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-const char* name_of(table::Coherence coherence) {
-    switch (coherence) {
-        case table::Coherence::local:
-            return "local";
-        case table::Coherence::hardware:
-            return "hardware";
-        case table::Coherence::software:
-            return "software";
-    }
-    return "unknown";
-}
-
 void say_start(const Domain& domain, const Listener& listener, const Loop& loop) {
     std::string pools;
     for (const auto& pool : domain.pools)

@@ -25,6 +25,7 @@ inline constexpr std::uint64_t superblock_magic = 0x4c52544355524d01;  // "\1MRU
 
 /// How far hosts may share this domain; declared when it is formatted.
 enum class Coherence : std::uint32_t { local = 0, hardware = 1, software = 2 };
+const char* name_of(Coherence coherence);
 enum class ChecksumMode : std::uint32_t { off = 0, publish = 1, verify = 2 };
 /// `none`: a store on a full pool is refused.
 enum class EvictionPolicy : std::uint32_t { clock = 0, none = 1 };

@@ -135,6 +135,18 @@ Result<ControlPlan> lay_out(const FormatPlan& plan) {
     return made;
 }
 
+const char* name_of(Coherence coherence) {
+    switch (coherence) {
+        case Coherence::local:
+            return "local";
+        case Coherence::hardware:
+            return "hardware";
+        case Coherence::software:
+            return "software";
+    }
+    return "unknown";
+}
+
 Result<ControlSizes> plan_control(const FormatPlan& plan) {
     auto made = lay_out(plan);
     if (!made) return made.error();

@@ -3,18 +3,6 @@
 namespace maru::daemon {
 namespace {
 
-const char* name_of(table::Coherence coherence) {
-    switch (coherence) {
-        case table::Coherence::local:
-            return "local";
-        case table::Coherence::hardware:
-            return "hardware";
-        case table::Coherence::software:
-            return "software";
-    }
-    return "unknown";
-}
-
 const char* name_of(table::ChecksumMode mode) {
     switch (mode) {
         case table::ChecksumMode::off:
