@@ -104,10 +104,12 @@ Result<void> Domain::launch(const std::string& program) {
     socket_ = folder_.path() + "/maru.sock";
     pool_file_ = "/dev/shm/" + std::filesystem::path(folder_.path()).filename().string();
     const std::string config = folder_.path() + "/maru.toml";
-    std::ofstream(config) << "[daemon]\nsocket = \"" << socket_ << "\"\nlog_file = \"" << folder_.path()
-                          << "/maru.log\"\n[control]\nmax_objects = " << max_objects_
-                          << "\n[[pool]]\nname = \"bench\"\nkind = \"shm\"\npath = \"" << pool_file_
-                          << "\"\nsize = " << pool_bytes_ << "\n";
+    std::ofstream(config)
+        << "[daemon]\nsocket = \"" << socket_ << "\"\nlog_file = \"" << folder_.path()
+        << "/maru.log\"\n[control]\nmax_objects = " << max_objects_
+        << "\n[[pool]]\nname = \"bench\"\nkind = \"shm\"\npath = \"" << pool_file_
+        << "\"\nsize = " << pool_bytes_
+        << "\nprefault = \"all\"\n";  // large pages now or never: nothing moves while we measure
     auto daemon = Process::start({program, "--config", config});
     if (!daemon) return daemon.error();
     daemon_ = std::move(*daemon);
