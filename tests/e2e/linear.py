@@ -117,21 +117,21 @@ def settle(value, pins, waiting, observers, count_pins):
 def closure(configurations, events, observers, count_pins):
     """Everything reachable by effects of the operations under way, and by eviction."""
     seen = set()
-    todo = [(value, pins, settle(value, pins, waiting, observers, count_pins))
+    frontier = [(value, pins, settle(value, pins, waiting, observers, count_pins))
             for value, pins, waiting in configurations]
-    while todo:
-        configuration = todo.pop()
+    while frontier:
+        configuration = frontier.pop()
         if configuration in seen:
             continue
         seen.add(configuration)
         value, pins, waiting = configuration
         if value != ABSENT and pins == 0:
-            todo.append((ABSENT, 0, settle(ABSENT, 0, waiting, observers, count_pins)))
+            frontier.append((ABSENT, 0, settle(ABSENT, 0, waiting, observers, count_pins)))
         for number in waiting:
             if number in observers:
                 continue
             for after in effects(events[number], value, pins, count_pins):
-                todo.append((*after, settle(*after, waiting - {number}, observers, count_pins)))
+                frontier.append((*after, settle(*after, waiting - {number}, observers, count_pins)))
     return seen
 
 
