@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "shm/cache_line.hpp"
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -49,25 +51,29 @@ StreamLines pick_stream_lines() {
 
 }  // namespace
 
-void copy_streaming(void* to, const void* from, std::size_t size) {
+std::size_t line::stream(void* to, const void* from, std::size_t size) {
     static const StreamLines stream_lines = pick_stream_lines();
+    return stream_lines(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), size);
+}
+#else
+std::size_t line::stream(void*, const void*, std::size_t) {
+    return 0;  // AArch64 has no store that stays out of the caches for certain
+}
+#endif
+
+void copy_streaming(void* to, const void* from, std::size_t size) {
     auto* out = static_cast<std::byte*>(to);
     const auto* in = static_cast<const std::byte*>(from);
-    const std::size_t head = (64 - reinterpret_cast<std::uintptr_t>(out) % 64) % 64;
+    const std::size_t head = (cache_line - reinterpret_cast<std::uintptr_t>(out) % cache_line) % cache_line;
     if (head >= size) {
         std::memcpy(out, in, size);
         return;
     }
     std::memcpy(out, in, head);
-    const std::size_t streamed = head + stream_lines(out + head, in + head, size - head);
+    const std::size_t streamed = head + line::stream(out + head, in + head, size - head);
     std::memcpy(out + streamed, in + streamed, size - streamed);
-    _mm_sfence();  // non-temporal stores are not ordered by a release operation alone
+    if (streamed != head) line::store_fence();  // a release operation alone does not order streamed stores
 }
-#else
-void copy_streaming(void* to, const void* from, std::size_t size) {
-    std::memcpy(to, from, size);
-}
-#endif
 
 void copy_in(void* to, const void* from, std::size_t size) {
     if (size >= streaming_copy_min)
