@@ -98,14 +98,18 @@ Figure compare(const Row& row, std::span<const Sample> samples) {
 
 Figure absolute(const Row& row, std::span<const double> values) {
     if (values.empty()) return not_measured(row, "no round gave a figure");
+    const auto [least, most] = std::minmax_element(values.begin(), values.end());
+    return absolute(row, values, row.goal == Goal::at_most ? *most : *least);
+}
+
+Figure absolute(const Row& row, std::span<const double> values, double value) {
+    if (values.empty()) return not_measured(row, "no round gave a figure");
     Figure figure;
     figure.row = row;
     figure.measured = true;
     figure.rounds = values.size();
-    std::vector<double> numbers(values.begin(), values.end());
-    const auto [least, most] = std::minmax_element(numbers.begin(), numbers.end());
-    figure.value = row.goal == Goal::at_most ? *most : *least;
-    judge(figure, numbers, figure.value);
+    figure.value = value;
+    judge(figure, {values.begin(), values.end()}, value);
     return figure;
 }
 

@@ -49,6 +49,8 @@ struct Figure {
 Figure compare(const Row& row, std::span<const Sample> samples);
 /// Figure of a row that is a number by itself; the bound is compared with the worst of `values`.
 Figure absolute(const Row& row, std::span<const double> values);
+/// The same with another one of their figures, such as their median.
+Figure absolute(const Row& row, std::span<const double> values, double value);
 /// A row that could not be measured: shown with the reason, never left out.
 Figure not_measured(const Row& row, std::string why);
 

@@ -13,6 +13,7 @@ struct Request {
     std::string json;  // file for the figures; empty: none
     bool quick = false;
     bool sweep = false;
+    unsigned idle_seconds = 60;
 };
 
 }  // namespace maru::bench
