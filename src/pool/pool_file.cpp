@@ -16,6 +16,7 @@
 namespace maru::pool {
 namespace {
 
+constexpr std::uint64_t large_page = 2 * MiB;
 constexpr std::uint64_t reserve_step = 256 * MiB;  // a signal costs one step, not the whole reservation
 constexpr int interruptions_max = 100;             // of one step
 constexpr int open_attempts_max = 3;               // when the file comes and goes between two looks
@@ -135,6 +136,12 @@ Result<void> size_and_reserve(const PoolFile& file, std::uint64_t bytes, bool re
         return failed(pool, "size", path, errno);
     }
     if (!reserve) return {};
+    // Reserved before, as the pool of a domain that a new daemon takes over: a look at every page would find
+    // nothing to do, and clients wait. Rounded up, since a large page at the end counts whole and must not
+    // make up for a hole elsewhere.
+    if (file.bytes == bytes &&
+        std::uint64_t{512} * static_cast<std::uint64_t>(status.st_blocks) >= round_up(bytes, large_page))
+        return {};
     for (std::uint64_t offset = 0; offset < bytes; offset += reserve_step) {
         const int reason = take_step(descriptor, offset, std::min(reserve_step, bytes - offset));
         if (reason == 0) continue;
