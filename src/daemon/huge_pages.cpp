@@ -36,10 +36,13 @@ bool may_gather(const pool::Pool& pool, const pool::PoolConfig& wanted) {
 }  // namespace
 
 HugePages::HugePages(const std::vector<std::unique_ptr<pool::Pool>>& pools,
-                     std::vector<pool::PoolConfig> wanted)
+                     std::vector<pool::PoolConfig> wanted, bool in_use)
     : pools_(pools), wanted_(std::move(wanted)), gathered_(pools.size()) {
-    run(pool::Prefault::all);
-    thread_ = std::thread([this] { run(pool::Prefault::background); });
+    if (!in_use) run(pool::Prefault::all);
+    thread_ = std::thread([this, in_use] {
+        if (in_use) run(pool::Prefault::all);
+        run(pool::Prefault::background);
+    });
 }
 
 HugePages::~HugePages() {

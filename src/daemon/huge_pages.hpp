@@ -20,8 +20,10 @@ namespace maru::daemon {
 class HugePages {
   public:
     /// `pools` outlives this. `wanted[i]` tells what the config says of pools[i]: with prefault "all" the
-    /// pool is gathered here and now, with "none" not at all.
-    HugePages(const std::vector<std::unique_ptr<pool::Pool>>& pools, std::vector<pool::PoolConfig> wanted);
+    /// pool is gathered here and now, with "none" not at all. `in_use`: the domain was there before, and its
+    /// clients wait for a daemon; then nothing is gathered now that can be gathered later.
+    HugePages(const std::vector<std::unique_ptr<pool::Pool>>& pools, std::vector<pool::PoolConfig> wanted,
+              bool in_use);
     ~HugePages();
     HugePages(const HugePages&) = delete;
     HugePages& operator=(const HugePages&) = delete;

@@ -58,7 +58,7 @@ Server::Server(const CommandLine& command_line, Config& config, Domain& domain, 
                  [this](std::uint64_t id) { return find(id); },
                  [this](table::Identity identity) { return find_client(identity); }}),
       signals_(loop, [this](int number) { signalled(number); }),
-      huge_pages_(domain.pools, located_pools(config)),
+      huge_pages_(domain.pools, located_pools(config), !domain.formatted),
       spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {
     describe_self();
     facts_.large_page_bytes = [this](std::size_t pool) { return huge_pages_.gathered(pool); };
