@@ -19,6 +19,8 @@ constexpr int tries_max = 3;  // a piece that is busy just now may not be a mome
 
 /// One piece; 0, or the reason why it stays in small pages.
 int gather_piece(std::byte* at) {
+    // Linux 6.1 gathers a piece that this mapping has never touched, and then answers EINVAL all the same.
+    static_cast<void>(*static_cast<volatile std::byte*>(at));
     int reason = 0;
     for (int attempt = 0; attempt < tries_max; ++attempt) {
         if (::madvise(at, shm::large_page, MADV_COLLAPSE) == 0) return 0;
