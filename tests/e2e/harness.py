@@ -18,7 +18,8 @@ MARU = BUILD / "src/daemon/maru"
 MARUCTL = BUILD / "tools/maructl/maructl"
 ENGINE = BUILD / "tests/e2e/engine/engine"
 SANITIZED = bool(os.environ.get("MARU_SANITIZER"))
-SLOWER = 4 if SANITIZED else 1  # how much longer everything may take
+# How much longer everything may take. A slow machine, as an emulated one is, says so itself.
+SLOWER = int(os.environ.get("MARU_TEST_SLOWER", 4 if SANITIZED else 1))
 
 OK, EXISTS, MISS = 0, 1, 2
 INVALID, TOO_LARGE, FULL, PINNED, NOT_RESERVED, FENCED, FORKED, UNAVAILABLE, TIMEOUT = range(-1, -10, -1)
@@ -167,9 +168,11 @@ def run(*command, given=None, within_s=30.0, environment=None, preexec=None):
 class Domain:
     """A daemon with its own socket, pool and folder. `settings` are TOML sections: {"control": {"max_pins": 64}}."""
 
-    def __init__(self, pool="64MiB", settings=None, environment=None, fixed_tables=True):
+    engine_type = Engine
+
+    def __init__(self, pool="64MiB", settings=None, environment=None, folder=None):
         self.unique = f"{os.getpid()}-{secrets.token_hex(4)}"
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="maru-e2e-"))
+        self.folder = folder or pathlib.Path(tempfile.mkdtemp(prefix="maru-e2e-"))
         self.socket = self.folder / "m.sock"
         self.pool_path = SHM / f"maru-e2e-{self.unique}"
         self.pool = pool
@@ -197,15 +200,22 @@ class Domain:
         for section, values in sections.items():
             lines.append(f"[{section}]")
             lines += [f"{name} = {json.dumps(value)}" for name, value in values.items() if value != ""]
-        lines += ["[[pool]]", 'name = "test"', 'kind = "shm"', f'path = "{self.pool_path}"', f'size = "{self.pool}"']
-        lines += [f"{name} = {json.dumps(value)}" for name, value in self.pool_keys.items()]
+        for keys in self.pool_sections():
+            lines.append("[[pool]]")
+            lines += [f"{name} = {json.dumps(value)}" for name, value in keys.items()]
         self.config.write_text("\n".join(lines) + "\n")
+
+    def pool_sections(self):
+        return [{"name": "test", "kind": "shm", "path": str(self.pool_path), "size": self.pool, **self.pool_keys}]
+
+    def launch(self, preexec):
+        with open(self.log, "ab") as log:
+            return subprocess.Popen([MARU, "--config", self.config], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                    env={**os.environ, **self.environment}, preexec_fn=preexec)
 
     def start(self, wait=True, preexec=None):
         assert self.process is None or self.process.poll() is not None
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen([MARU, "--config", self.config], stdin=subprocess.DEVNULL, stdout=log,
-                                            stderr=log, env={**os.environ, **self.environment}, preexec_fn=preexec)
+        self.process = self.launch(preexec)
         self.started += 1
         if wait:
             self.wait_ready()
@@ -243,13 +253,16 @@ class Domain:
         self.kill()
         return self.start()
 
+    def socket_is_there(self):
+        return self.socket.exists()
+
     def log_tail(self, characters=4000):
         return self.log.read_text(errors="replace")[-characters:] if self.log.exists() else ""
 
     # -- others
 
     def engine(self, *flags, connect=True, environment=None, wrapper=(), **arguments):
-        engine = Engine(self, f"engine{len(self.engines) + 1}", environment, wrapper)
+        engine = self.engine_type(self, f"engine{len(self.engines) + 1}", environment, wrapper)
         self.engines.append(engine)
         if connect:
             engine.connect(*flags, **arguments)
@@ -315,7 +328,7 @@ class Domain:
                 wait_until(self.nothing_held, "nothing is held any more", within_s=20)
                 self.check_clean()
                 assert self.stop() == 0, self.log_tail()
-                assert not self.socket.exists(), "the socket is left behind"
+                assert not self.socket_is_there(), "the socket is left behind"
             log = self.log_tail(1 << 20)
             assert "Sanitizer" not in log and "runtime error" not in log and "terminate called" not in log, log
         except BaseException:
