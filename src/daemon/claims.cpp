@@ -30,6 +30,7 @@ Result<void> Requests::claim(Session& session, const wire::Frame& frame) {
     const auto asked = wire::open<wire::Claim>(frame);
     if (!asked) return asked.error();
     if (auto client = check_client(session); !client) return client;
+    parts_.maintenance.wake();
     const auto page_4k = page_4k_of(asked->page_bytes);
     if (!page_4k) return page_4k.error();
     const table::PageClass wanted{*page_4k, session.name_space};

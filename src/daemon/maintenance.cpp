@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <iterator>
+#include <numeric>
 #include <utility>
 
 #include "base/clock.hpp"
@@ -38,11 +40,12 @@ void Maintenance::start() {
 }
 
 void Maintenance::arm() {
-    is_idle_ = reaper_.watched() == 0;
+    is_idle_ = is_quiet_ || reaper_.watched() == 0;
     timer_ = loop_.after(is_idle_ ? idle_beat : busy_beat, [this] { beat(); });
 }
 
 void Maintenance::wake() {
+    is_quiet_ = false;
     if (!is_idle_ || timer_ == 0) return;
     loop_.cancel(std::exchange(timer_, 0));
     arm();
@@ -64,6 +67,17 @@ void Maintenance::each_second(std::uint64_t now_s) {
     worker_.retry_retired();
     reaper_.look_at_locks();
     expire_key_pins(now_s);
+    look_for_work();
+}
+
+/// A slow epoch costs time, never correctness: until it moves, who evicts looks at the pins. Clients that go
+/// on after a rest wait up to a second for the quick pace.
+void Maintenance::look_for_work() {
+    const table::Counts counts = table::count_all(worker_.control());
+    const std::uint64_t work_done =
+        std::accumulate(std::begin(counts.of), std::end(counts.of), std::uint64_t{0});
+    is_quiet_ = work_done == work_done_;
+    work_done_ = work_done;
 }
 
 void Maintenance::expire_key_pins(std::uint64_t now_s) {

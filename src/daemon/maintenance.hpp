@@ -11,8 +11,8 @@
 
 namespace maru::daemon {
 
-/// Moves the epoch (ten times a second while anybody is connected), counts the domain's seconds, ages key
-/// pins, finishes deletions that readers held up, looks at locks.
+/// Moves the epoch (ten times a second while anybody is at work, else once), counts the domain's seconds,
+/// ages key pins, finishes deletions that readers held up, looks at locks.
 ///
 /// Threads: the loop's.
 class Maintenance {
@@ -23,13 +23,14 @@ class Maintenance {
     Maintenance& operator=(const Maintenance&) = delete;
 
     void start();
-    /// Somebody connected: the epoch is to move at its quick pace from now on.
+    /// Somebody connected or wants memory: the epoch is to move at its quick pace from now on.
     void wake();
 
   private:
     void arm();
     void beat();
     void each_second(std::uint64_t now_s);
+    void look_for_work();
     void expire_key_pins(std::uint64_t now_s);
 
     Loop& loop_;
@@ -40,6 +41,8 @@ class Maintenance {
     table::KeyPinExpiry expiry_;
     std::vector<std::uint64_t> expired_of_;
     std::uint64_t last_second_ = 0;
+    std::uint64_t work_done_ = 0;  // calls of all clients, as of the last second
+    bool is_quiet_ = false;        // there were none for a second
     bool is_idle_ = false;
     Operation timer_ = 0;
 };

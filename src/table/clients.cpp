@@ -116,7 +116,8 @@ Counts count_all(const Control& control) {
     add(sum, control.client_stats(0));  // of all clients that have left
     for (std::uint32_t slot = 1; slot < control.client_count(); ++slot)
         add(sum, control.client_stats(slot));
-    for (std::uint32_t c = 0; c < control.chunk_count(); ++c)
+    const std::uint64_t mark = control.super().pin_high_water.load(shm::relaxed);
+    for (std::uint32_t c = 0; c < control.chunk_count() && c < mark; ++c)
         add(sum, control.chunk(c).counters);
     return sum;
 }
