@@ -29,8 +29,8 @@ struct DaemonFacts {
 
 class Census;
 
-/// Executes one admin command: ping, status, pools, regions, clients, namespaces, keys. They only look. The
-/// result is a JSON value, or an Error (invalid for an unknown command or argument, with what would be
+/// Executes one admin command: ping, status, pools, regions, clients, namespaces, keys, dump. They only look.
+/// The result is a JSON value, or an Error (invalid for an unknown command or argument, with what would be
 /// valid).
 ///
 /// Threads: one, the daemon's loop.
@@ -52,8 +52,12 @@ class Admin {
     std::unique_ptr<Census> census_;
 };
 
-/// The answer to "check": takes at least the 100 ms between its two looks. Called from a thread that the
-/// daemon joins.
-std::string check_domain(const table::Control& control);
+/// The answer to "check". In use: two looks with 100 ms between them, and what both found counts; called from
+/// a thread that the daemon joins. Else one look, which is exact.
+std::string check_domain(const table::Control& control, bool in_use = true);
+
+/// One part of the answer to "dump": {"rows": [...], "next": cursor or null}. A row is an entry of one table
+/// that is not all zero. Text from shared memory is escaped.
+std::string dump_part(const table::Control& control, std::uint64_t cursor, std::uint64_t limit);
 
 }  // namespace maru::daemon

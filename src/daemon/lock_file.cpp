@@ -101,7 +101,8 @@ bool LockFile::held(std::uint32_t first, std::uint32_t count) const {
 }
 
 void LockFile::remove() const {
-    if (!path_.empty()) ::unlink(path_.c_str());
+    // Another may have been made at its place: that one is somebody else's.
+    if (file_ && still_there(file_.get(), path_)) ::unlink(path_.c_str());
 }
 
 }  // namespace maru::daemon

@@ -2,9 +2,10 @@
 
 #include <spdlog/spdlog.h>
 
-#include <cerrno>
 #include <utility>
 #include <vector>
+
+#include "daemon/life.hpp"
 
 namespace maru::daemon {
 namespace {
@@ -51,22 +52,6 @@ Reaper::~Reaper() {
         forget(watched_.begin()->first);
 }
 
-Reaper::Life Reaper::life_of(const table::ClientView& view) const {
-    if (lock_.held(view.identity.slot)) return Life::lives;
-    const auto& facts = view.facts;
-    if (facts.pid != 0 && facts.pid_namespace == own_pid_namespace()) {
-        const Descriptor process = open_process(facts.pid);
-        if (!process) return errno == ESRCH ? Life::dead : Life::unknown;
-        if (has_ended(process.get())) return Life::dead;
-        const std::uint64_t start = start_time_of(facts.pid);
-        if (start == 0) return Life::unknown;
-        return start == facts.start_time ? Life::lives : Life::dead;
-    }
-    // In a pid namespace that this daemon does not see. A lock file that is younger than the client knows
-    // nothing.
-    return lock_.is_new() ? Life::unknown : Life::dead;
-}
-
 void Reaper::take_over(bool rebooted) {
     std::vector<table::ClientView> found;
     for (std::uint32_t slot = 1; slot < control_.client_count(); ++slot) {
@@ -84,7 +69,7 @@ void Reaper::take_over_slot(const table::ClientView& view, bool rebooted) {
     if (view.facts.is_daemon) return dead(view.identity, "an earlier daemon");
     if (view.phase == table::ClientPhase::dead) return dead(view.identity, "its sweep was not finished");
     if (rebooted) return dead(view.identity, "the machine was restarted");
-    if (life_of(view) == Life::dead) return dead(view.identity, "its process has ended");
+    if (life_of(lock_, view) == Life::dead) return dead(view.identity, "its process has ended");
     Watched watched;
     watched.identity = view.identity;
     const bool visible = view.facts.pid != 0 && view.facts.pid_namespace == own_pid_namespace();

@@ -58,9 +58,7 @@ class Reaper {
         Operation polling = 0, lingering = 0;
         bool is_connected = false;
     };
-    enum class Life { lives, dead, unknown };
 
-    Life life_of(const table::ClientView& view) const;
     void take_over_slot(const table::ClientView& view, bool rebooted);
     void watch(Watched& watched);
     void linger(Watched& watched);

@@ -10,9 +10,7 @@
 #include <string>
 
 #include "base/size.hpp"
-#include "daemon/domain.hpp"
-#include "daemon/process.hpp"
-#include "table/clients.hpp"
+#include "daemon/offline.hpp"
 #include "table/regions.hpp"
 
 namespace maru::daemon {
@@ -35,59 +33,35 @@ std::uint64_t published_objects(const table::Control& control) {
     return objects;
 }
 
-/// A client whose process is not proven dead, for people; empty when there is none.
-std::string living_client(const LockFile& lock, const std::optional<table::Control>& control) {
-    for (std::uint32_t slot = 1; control && slot < control->client_count(); ++slot) {
-        const auto view = table::read_client(*control, slot);
-        if (!view || view->facts.is_daemon) continue;
-        const auto& facts = view->facts;
-        const bool runs = facts.pid != 0 && facts.pid_namespace == own_pid_namespace() &&
-                          start_time_of(facts.pid) == facts.start_time && facts.start_time != 0;
-        if (runs || lock.held(slot))
-            return "'" + facts.instance_id + "' (process " + std::to_string(facts.pid) + ")";
-    }
-    return lock.held(1, table::max_clients - 1) ? "a process that holds a client's lock" : std::string();
-}
-
 struct Found {
-    std::vector<LockFile> locks;
-    std::string loss;    // empty: nothing is there
-    std::string client;  // that lives
+    OfflineDomain domain;
+    std::string loss;  // empty: nothing is there
 };
 
 /// Locks the pools and looks at what is in them, without making or changing any.
 Result<Found> look(const std::vector<pool::PoolConfig>& pools, ExitCode* exit) {
-    Found found;
-    auto locks = lock_pools(pools, exit);
-    if (!locks) return locks.error();
-    found.locks = std::move(*locks);
+    auto opened = open_offline(pools, exit);
+    if (!opened) return opened.error();
+    Found found{std::move(*opened), {}};
+    const auto& domain = found.domain;
     for (std::size_t p = 0; p < pools.size(); ++p) {
-        auto as_found = pools[p];
-        const auto bytes = pool::existing_bytes(as_found);
-        if (!bytes || *bytes == 0) continue;
-        as_found.size = *bytes;
-        as_found.prefault = pool::Prefault::none;
-        found.loss += (found.loss.empty() ? "" : "; ") + as_found.path + " (" + format_size(*bytes) + ")";
-        if (p != 0) continue;
-        const auto opened = pool::open(as_found);
-        if (!opened) continue;  // what cannot be opened is named by its path alone
-        shm::Mapping mapping;
-        std::optional<table::Control> control;
-        const Head head = look_at_head(**opened, &mapping, &control);
-        if (control)
-            found.loss += " with " + std::to_string(published_objects(*control)) + " objects of domain " +
-                          control->domain().text();
-        else if (head.fault)
-            found.loss += ", " + head.fault->text;
-        found.client = living_client(found.locks.front(), control);
+        const auto& config = domain.pools[p].config;
+        if (config.size == 0) continue;
+        found.loss += (found.loss.empty() ? "" : "; ") + config.path + " (" + format_size(config.size) + ")";
+        if (p != 0 || !domain.pools[p].pool) continue;  // what cannot be opened is named by its path alone
+        if (domain.control)
+            found.loss += " with " + std::to_string(published_objects(*domain.control)) +
+                          " objects of domain " + domain.control->domain().text();
+        else if (domain.head.fault)
+            found.loss += ", " + domain.head.fault->text;
     }
     return found;
 }
 
 /// 0: yes. Anything else: the exit code, said already.
 ExitCode consent(const Found& found, const char* verb, bool yes) {
-    if (!found.client.empty())
-        return failed(ExitCode::failure, std::string("not ") + verb + ": " + found.client +
+    if (!found.domain.client.empty())
+        return failed(ExitCode::failure, std::string("not ") + verb + ": " + found.domain.client +
                                              " still uses the domain; end it first");
     if (found.loss.empty() || yes) return ExitCode::clean;
     std::cerr << "maru: this loses " << found.loss << '\n';
@@ -146,7 +120,7 @@ ExitCode remove_domain(const Config& config, bool yes) {
     if (!found) return failed(exit, found.error().text);
     if (exit = consent(*found, "removed", yes); exit != ExitCode::clean) return exit;
     if (auto done = delete_files(pools); !done) return failed(ExitCode::failure, done.error().text);
-    for (const auto& lock : found->locks)
+    for (const auto& lock : found->domain.locks)
         lock.remove();
     std::cout << (found->loss.empty() ? "nothing to remove" : "removed " + found->loss) << '\n';
     return ExitCode::clean;

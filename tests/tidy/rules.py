@@ -81,7 +81,8 @@ LAYERS = {
 }
 TOOLS = {
     "demo": {"maru"},
-    "maructl": {"base", "shm", "pool", "table", "wire", "maru"},
+    # check, dump and repair work without a daemon, on the very pools and locks that it would take: by its code.
+    "maructl": {"base", "shm", "pool", "table", "wire", "maru", "daemon"},
     "bench": {"base", "shm", "table", "wire", "maru"},
 }
 

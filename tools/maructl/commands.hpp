@@ -12,6 +12,12 @@ struct Options {
     bool json = false;
 };
 
+/// A domain that may have no daemon: its pools as the daemon's command line and config name them.
+struct Where {
+    std::string config;
+    std::vector<std::string> pools;
+};
+
 // -- what the daemon answers
 int show_ping(const Options& options);
 int show_status(const Options& options);
@@ -21,7 +27,9 @@ int show_clients(const Options& options);
 int show_namespaces(const Options& options);
 /// `prefix` as bytes; limit 0: all.
 int show_keys(const Options& options, const std::string& prefix, std::uint64_t limit);
-int run_check(const Options& options);
+/// Also without a daemon.
+int run_check(const Options& options, const Where& where);
+int run_dump(const Options& options, const Where& where);
 
 // -- data; keys as bytes
 

@@ -229,33 +229,4 @@ int show_ping(const Options& options) {
     return exit_done;
 }
 
-int run_check(const Options& options) {
-    auto daemon = Daemon::find(options.socket);
-    if (!daemon) return fail(daemon.error());
-    const auto report = daemon->ask("check", Json::object());
-    if (!report) return fail(report.error());
-    if (!report->contains("clean") || !(*report)["clean"].is_boolean())
-        return fail({Code::version, "the daemon's answer to \"check\" is not understood"});
-    const bool clean = (*report)["clean"].get<bool>();
-    if (options.json) {
-        print(report->dump(2) + "\n");
-        return clean ? exit_done : exit_no;
-    }
-    const auto& findings = report->value("findings", Json::array());
-    for (const auto& finding : findings) {
-        std::string words;
-        for (const auto& word : finding.value("words", Json::array()))
-            if (word.is_string()) words += " " + word.get<std::string>();
-        print(text(finding, "where") + ": " + text(finding, "what") + " [" +
-              (words.empty() ? "" : words.substr(1)) + "]\n");
-    }
-    const auto total = number(*report, "findings_total");
-    if (total > findings.size()) print("... and " + std::to_string(total - findings.size()) + " more\n");
-    print((clean ? std::string("clean") : std::to_string(total) + " finding(s)") + ": looked at " +
-          count(*report, "records") + " page records, " + count(*report, "slots") + " index slots, " +
-          count(*report, "regions") + " regions, " + count(*report, "pins") + " pins, " +
-          count(*report, "clients") + " clients; " + count(*report, "objects") + " objects\n");
-    return clean ? exit_done : exit_no;
-}
-
 }  // namespace maru::ctl

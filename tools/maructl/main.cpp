@@ -34,6 +34,7 @@ Result<std::string> checked_key(const std::string& text) {
 /// What the command line said.
 struct Line {
     Options options;
+    Where where;
     std::string key, file, output = "-", prefix, page_size;
     std::vector<std::string> keys;
     std::uint64_t limit = 0;
@@ -105,8 +106,6 @@ void add_lists(CLI::App& app, Line& line, Command* chosen) {
     simple("clients", "Clients: process, memory, pins, counters", "maructl clients", show_clients);
     simple("namespaces", "Namespaces with objects and bytes", "maructl namespaces", show_namespaces);
     simple("ping", "Round trip to the daemon", "maructl --socket /run/maru/maru.sock ping", show_ping);
-    simple("check", "Look at every table of the control region; 0: clean, 1: findings, 2: could not check",
-           "maructl check && echo sound", run_check);
     auto* keys = add_command(app, "keys", "Keys with size, age, pins and place",
                              "maructl keys --prefix model-a/ --limit 20\n  maructl keys --prefix hex:00ff");
     keys->add_option("--prefix", line.prefix,
@@ -121,6 +120,29 @@ void add_lists(CLI::App& app, Line& line, Command* chosen) {
             return whole ? std::string() : "\"" + given + "\" is not a whole number from 1 on";
         });
     keys->callback([chosen] { *chosen = run_keys; });
+}
+
+/// Commands that also work on a domain without a daemon.
+void add_offline(CLI::App& app, Line& line, Command* chosen) {
+    const auto add = [&](const char* name, const char* what, const char* example) {
+        auto* command = add_command(app, name, what, example);
+        command
+            ->add_option("--pool", line.where.pools,
+                         "A pool of the domain, as the daemon was given it (may be repeated)")
+            ->type_name("KIND:WHAT")
+            ->expected(1)
+            ->take_all();
+        command->add_option("--config", line.where.config, "The daemon's config, which names the pools")
+            ->type_name("FILE");
+        return command;
+    };
+    add("check", "Look at every table of the control region; 0: clean, 1: findings, 2: could not check",
+        "maructl check && echo sound\n  maructl check --pool shm:main")
+        ->callback(
+            [chosen] { *chosen = [](const Line& given) { return run_check(given.options, given.where); }; });
+    add("dump", "Every table of the control region as JSON lines", "maructl dump | grep '\"records\"'")
+        ->callback(
+            [chosen] { *chosen = [](const Line& given) { return run_dump(given.options, given.where); }; });
 }
 
 void add_data(CLI::App& app, Line& line, Command* chosen) {
@@ -180,6 +202,7 @@ int run(int argc, char** argv) {
         "Exit codes: 0 done or yes; 1 no, not found, refused or findings; 2 wrong use or no daemon.\n"
         "Example:\n  maructl status\n  maructl COMMAND --help");
     add_lists(app, line, &chosen);
+    add_offline(app, line, &chosen);
     add_data(app, line, &chosen);
     try {
         app.parse(argc, argv);

@@ -1,7 +1,6 @@
 #include "daemon/admin.hpp"
 
 #include "daemon/admin/answers.hpp"
-#include "table/check.hpp"
 
 namespace maru::daemon {
 namespace {
@@ -16,7 +15,7 @@ constexpr Command commands[] = {
     {"ping", false, false, false, false}, {"status", true, false, false, false},
     {"pools", true, false, false, false}, {"regions", true, true, true, false},
     {"clients", true, true, true, false}, {"namespaces", true, false, false, false},
-    {"keys", false, true, true, true},
+    {"keys", false, true, true, true},    {"dump", false, true, true, false},
 };
 
 Error invalid(const std::string& text) {
@@ -90,16 +89,6 @@ Json answer_ping(const table::Control& control, const DaemonFacts& facts) {
             {"page_bytes_max", table::page_bytes_max(control)}};
 }
 
-Json json_of(const table::Finding& finding) {
-    auto words = Json::array();
-    for (const auto word : finding.words) {
-        char text[20];
-        std::snprintf(text, sizeof text, "0x%016llx", static_cast<unsigned long long>(word));
-        words.push_back(text);
-    }
-    return {{"what", finding.what}, {"where", finding.where}, {"words", words}};
-}
-
 }  // namespace
 
 Admin::Admin(const Config& config, const table::Control& control, const DaemonFacts& facts)
@@ -114,6 +103,7 @@ Result<std::string> Admin::answer(const std::string& command, const std::string&
     if (!checked) return checked.error();
     if (command == "ping") return text_of(answer_ping(control_, facts_));
     if (command == "keys") return text_of(answer_keys(control_, *checked));
+    if (command == "dump") return dump_part(control_, checked->cursor, checked->limit);
 
     const bool complete = census_->refresh(deadline_after(census_budget));
     const Subject subject{config_, control_, facts_, census_->latest(), complete, census_->records_done()};
@@ -126,26 +116,6 @@ Result<std::string> Admin::answer(const std::string& command, const std::string&
     json["complete"] = complete;
     if (!complete) json["counting"] = {{"done", census_->records_done()}, {"of", control_.record_count()}};
     return text_of(json);
-}
-
-std::string check_domain(const table::Control& control) {
-    const auto report = table::check(control);
-    auto findings = Json::array();
-    for (const auto& finding : report.findings)
-        findings.push_back(json_of(finding));
-    Json pages;
-    for (int phase = 0; phase < table::phase_count; ++phase)
-        pages[table::name_of(static_cast<table::Phase>(phase))] = report.pages[phase];
-    return text_of({{"clean", report.findings_total == 0},
-                    {"findings_total", report.findings_total},
-                    {"findings", findings},
-                    {"records", report.records},
-                    {"slots", report.slots},
-                    {"regions", report.regions},
-                    {"pins", report.pins},
-                    {"clients", report.clients},
-                    {"objects", report.objects},
-                    {"pages", pages}});
 }
 
 }  // namespace maru::daemon

@@ -1,6 +1,7 @@
 // The single answers of Admin, each a JSON object.
 #pragma once
 
+#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -16,6 +17,13 @@ using Json = nlohmann::ordered_json;
 /// fail.
 inline std::string text_of(const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+/// A word as people compare it.
+inline std::string hex_text(std::uint64_t word) {
+    char text[20];
+    std::snprintf(text, sizeof text, "0x%016llx", static_cast<unsigned long long>(word));
+    return text;
 }
 
 inline constexpr std::uint64_t list_limit = 1000;             // entries a part
