@@ -14,6 +14,9 @@ import pytest  # noqa: E402
 
 harness.SLOWER = int(os.environ.get("MARU_TEST_SLOWER", 10))  # an emulated processor
 
+# What takes long is asked for.
+collect_ignore = [] if os.environ.get("MARU_VM_LONG") else ["test_end_to_end.py"]
+
 # Fixtures are found by their names here.
 from domain import GuestDomain  # noqa: E402
 from fixtures import termination_cleans_up, within_limit  # noqa: E402, F401
@@ -29,20 +32,29 @@ def image():
 
 
 @pytest.fixture(scope="module")
-def make_guest(image, tmp_path_factory):
-    """Boots guests for the tests of a module: make_guest(name, devices, ...), see machine.Guest."""
+def make_guests(image, tmp_path_factory):
+    """Boots guests at the same time for the tests of a module; each is told by the options of machine.Guest."""
     guests = []
 
-    def make(name, *arguments, **options):
-        guest = Guest(image, tmp_path_factory.mktemp("guest") / name, name, *arguments, **options)
-        guests.append(guest)
-        guest.start()
-        print(f"\nvm: guest {name} ({guest.hardware()}): {guest.boot_seconds:.1f} s to its first command")
-        return guest
+    def make(wanted):
+        made = [Guest(image, tmp_path_factory.mktemp("guest") / options["name"], **options) for options in wanted]
+        guests.extend(made)
+        for guest in made:
+            guest.power_on()
+        for guest in made:
+            guest.wait_booted()
+            print(f"\nvm: guest {guest.name} ({guest.hardware()}): {guest.boot_seconds:.1f} s to its first command")
+        return made
 
     yield make
     for guest in guests:
         guest.dispose()
+
+
+@pytest.fixture(scope="module")
+def make_guest(make_guests):
+    """Boots one guest: make_guest(name, devices, ...)."""
+    return lambda name, devices=(), **options: make_guests([{"name": name, "devices": devices, **options}])[0]
 
 
 @pytest.fixture(scope="module")

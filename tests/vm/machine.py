@@ -85,24 +85,19 @@ class Guest:
         self.console = self.folder / "console.log"
         self.token = secrets.token_hex(16)
         self.qemu, self.port, self.boots, self.commands = None, None, 0, 0
-        self.boot_seconds = self.uptime_seconds = None
+        self.powered_on = self.boot_seconds = self.uptime_seconds = None
         self.share.mkdir(parents=True)
 
     # -- power
 
     def start(self):
         """Powers on; returns when commands can be run."""
-        assert not self.alive()
-        begun = time.monotonic()
-        while not self.power_on():
-            assert time.monotonic() < begun + BOOT_LIMIT_S, self.said()
-        self.boots += 1
-        self.boot_seconds = time.monotonic() - begun
-        self.uptime_seconds = float((self.ctl / "ready").read_text().split()[0])
-        return self
+        self.power_on()
+        return self.wait_booted()
 
     def power_on(self):
-        """False when another process took the port that was free just now."""
+        assert not self.alive()
+        self.powered_on = time.monotonic()
         shutil.rmtree(self.ctl, ignore_errors=True)
         self.ctl.mkdir(mode=0o700)
         (self.ctl / "token").write_text(self.token)
@@ -118,21 +113,26 @@ class Guest:
                 os._exit(1)
             os.nice(NICENESS)
 
-        with open(self.folder / "qemu.log", "ab") as log:
+        with open(self.folder / "qemu.log", "wb") as log:
             self.qemu = subprocess.Popen(self.command_line(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                                          preexec_fn=before_exec)
-        deadline = time.monotonic() + BOOT_LIMIT_S
+
+    def wait_booted(self):
+        deadline = self.powered_on + BOOT_LIMIT_S
         while not self.has_booted():
             if not self.alive():
                 if "Could not set up host forwarding" in (self.folder / "qemu.log").read_text():
-                    (self.folder / "qemu.log").write_text("")
-                    return False
+                    self.power_on()  # another process took the port that was free just now
+                    continue
                 raise AssertionError(f"guest {self.name} ended with {self.qemu.returncode}: {self.said()}")
             if time.monotonic() > deadline:
                 self.kill()
                 raise Late(f"guest {self.name} is not up after {BOOT_LIMIT_S} s: {self.said()}")
             time.sleep(0.02)
-        return True
+        self.boots += 1
+        self.boot_seconds = time.monotonic() - self.powered_on
+        self.uptime_seconds = float((self.ctl / "ready").read_text().split()[0])
+        return self
 
     def has_booted(self):
         ready = self.ctl / "ready"
