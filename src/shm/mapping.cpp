@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -48,9 +49,12 @@ Result<Mapping> Mapping::map(int descriptor, std::uint64_t offset, std::uint64_t
         return error;
     }
     if (slack > 0) {
-        const auto head = static_cast<std::size_t>(aligned - start);
-        if (head > 0) ::munmap(start, head);
-        if (slack > head) ::munmap(aligned + length, slack - head);
+        if (aligned != start) ::munmap(start, static_cast<std::size_t>(aligned - start));
+        // A length is a multiple of 4 KiB; the system's pages may be larger, and a mapping ends with one.
+        const auto system_page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+        std::byte* end = start + length + slack;
+        std::byte* tail = aligned + round_up(length, system_page);
+        if (tail < end) ::munmap(tail, static_cast<std::size_t>(end - tail));
     }
     Mapping made;
     made.base_ = static_cast<std::byte*>(placed);
