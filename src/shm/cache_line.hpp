@@ -90,6 +90,15 @@ inline void store_fence() {
 #endif
 }
 
+/// Completes earlier loads of this thread before its later loads, stores and messages.
+inline void load_fence() {
+#if defined(__x86_64__)
+    asm volatile("" ::: "memory");  // loads stay in order, and before later stores
+#elif defined(__aarch64__)
+    asm volatile("dmb ld" ::: "memory");
+#endif
+}
+
 /// Orders everything earlier before everything later, loads too: a load after it meets no line that an
 /// invalidation before it has dropped.
 inline void full_fence() {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "shm/across_hosts.hpp"
 #include "shm/copy.hpp"
 #include "shm/flush.hpp"
 
@@ -135,4 +136,65 @@ TEST_CASE("copies move every byte and no other, at any alignment") {
                 CHECK(target[shift + size] == std::byte{0xee});
                 if (shift > 0) CHECK(target[shift - 1] == std::byte{0xee});
             }
+}
+
+TEST_CASE("payload is in place when its publication is sent, and the result comes back") {
+    Island island;
+    const auto bytes = pattern(island.size());
+    for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{200}, island.size()})
+        for (const auto how : {shm::Copy::by_size, shm::Copy::cached, shm::Copy::streamed}) {
+            std::memset(island.data(), 0, island.size());
+            const int answer = shm::publish_payload(
+                island.data(), bytes.data(), size,
+                [&] {
+                    CHECK(std::memcmp(island.data(), bytes.data(), size) == 0);
+                    return 42;
+                },
+                how);
+            CHECK(answer == 42);
+            if (size < island.size()) CHECK(island.data()[size] == std::byte{0});
+        }
+    CHECK(shm::publish_in_place(island.data(), 100, [] { return 7; }) == 7);
+    CHECK(shm::give_up_page(island.data(), island.size(), [] { return 8; }) == 8);
+}
+
+namespace {
+/// Answers in the order given; remembers what it was asked.
+struct Answers {
+    std::vector<bool> there, match;
+    std::string asked;
+    bool next(std::vector<bool>& answers, char what) {
+        asked += what;
+        REQUIRE_FALSE(answers.empty());
+        const bool answer = answers.front();
+        answers.erase(answers.begin());
+        return answer;
+    }
+    bool still_there() { return next(there, 't'); }
+    bool bytes_match(const void*, std::size_t) { return next(match, 'm'); }
+};
+}  // namespace
+
+TEST_CASE("a reader asks after the copy, tries a bounded number of times, and says how it ended") {
+    Island island;
+    const auto bytes = pattern(1000);
+    std::memcpy(island.data(), bytes.data(), bytes.size());
+    std::vector<std::byte> copy(bytes.size());
+
+    Answers sound{{true}, {true}, ""};
+    CHECK(shm::read_payload(copy.data(), island.data(), copy.size(), sound) == shm::Reading::whole);
+    CHECK(copy == bytes);
+    CHECK(sound.asked == "tm");
+
+    Answers second{{true, true}, {false, true}, ""};
+    CHECK(shm::read_payload(copy.data(), island.data(), copy.size(), second) == shm::Reading::whole);
+    CHECK(second.asked == "tmtm");
+
+    Answers moved{{true, false}, {false}, ""};
+    CHECK(shm::read_payload(copy.data(), island.data(), copy.size(), moved) == shm::Reading::moved);
+    CHECK(moved.asked == "tmt");
+
+    Answers never{{true, true, true, true}, {false, false, false, false}, ""};
+    CHECK(shm::read_payload(copy.data(), island.data(), copy.size(), never) == shm::Reading::torn);
+    CHECK(never.asked == "tmtmtmtm");
 }
