@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t problems_max = 20;     // shown at once
 constexpr std::size_t shown_value_max = 60;  // letters of a value in an error
+constexpr std::size_t line_dots_max = 1000;  // far beyond what any key, number or path has
 
 /// A value as the person wrote it, in one line and not too long.
 std::string shown(const toml::node& value) {
@@ -39,6 +40,20 @@ bool is_later(const std::string& name) {
         return name == key ||
                (name.size() > key.size() && name.compare(0, key.size(), key) == 0 && name[key.size()] == '.');
     });
+}
+
+/// The first line with too many dots, 0 when there is none. The parser makes a table of each part of a dotted
+/// key and takes them down by recursion: without a bound a line of some 100 KiB overflows the stack.
+std::uint32_t line_of_many_dots(const std::string& text) {
+    std::uint32_t line = 1;
+    std::size_t dots = 0;
+    for (const char letter : text) {
+        if (letter == '.' && ++dots > line_dots_max) return line;
+        if (letter != '\n') continue;
+        ++line;
+        dots = 0;
+    }
+    return 0;
 }
 
 class FileReader {
@@ -163,6 +178,10 @@ class FileReader {
 }  // namespace
 
 Result<Config> parse_config(const std::string& text, const std::string& file) {
+    if (const auto line = line_of_many_dots(text); line != 0)
+        return Error{Code::invalid, file + ":" + std::to_string(line) + ": more than " +
+                                        std::to_string(line_dots_max) +
+                                        " dots in one line: write shorter keys"};
     toml::table root;
     try {
         root = toml::parse(text, file);

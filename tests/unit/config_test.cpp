@@ -387,6 +387,17 @@ TEST_CASE("what is no TOML is refused with its line") {
     refusal(std::string(100000, '['));
 }
 
+TEST_CASE("a key of very many parts is refused with its line") {
+    std::string deep = "a";
+    for (int part = 0; part < 200'000; ++part)
+        deep += ".a";
+    for (const auto& text : {deep + " = 1\n", "[" + deep + "]\n", "[daemon]\ngroup = { " + deep + " = 1 }\n"})
+        CHECK(refusal(text).find("dots in one line") != std::string::npos);
+    CHECK(refusal("\n\n" + deep).compare(0, 12, "maru.toml:3:") == 0);
+    const std::string some(900, '.');
+    CHECK(parse_config("# " + some + "\n[daemon]\nlog_file = \"/" + some + "\"\n", "maru.toml"));
+}
+
 TEST_CASE("edit distance") {
     CHECK(edit_distance("", "") == 0);
     CHECK(edit_distance("", "abc") == 3);
