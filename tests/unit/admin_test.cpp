@@ -357,6 +357,9 @@ TEST_CASE("wrong commands and arguments are refused with what would be right") {
     refused("keys", R"({"limit": 1.5})", "whole number");
     refused("keys", R"({"limit": "all"})", "whole number");
     refused("keys", R"({"cursor": null})", "whole number");
+    const std::string deep = std::string(30'000, '[') + std::string(30'000, ']');
+    refused("keys", R"({"cursor": )" + deep + "}", "is array; it takes a whole number");
+    refused("keys", R"({"prefix_hex": )" + deep + "}", "is array; it takes a string");
     refused("keys", R"({"prefix_hex": "0"})", "two digits");
     refused("keys", R"({"prefix_hex": "zz"})", "hexadecimal");
     refused("keys", R"({"prefix_hex": 7})", "string");

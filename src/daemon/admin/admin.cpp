@@ -32,17 +32,22 @@ Result<const Command*> find_command(const std::string& name) {
                    "\"; this daemon knows " + known + " and check");
 }
 
+/// A value of an argument, for an error. What has values of its own is not shown: text would be made of it by
+/// recursion, as deep as whoever asks likes.
+std::string shown(const Json& value) {
+    return value.is_structured() ? value.type_name() : text_of(value).substr(0, 64);
+}
+
 Result<std::uint64_t> number_of(const std::string& name, const Json& value, std::uint64_t smallest) {
     if (value.is_number_unsigned() && value.get<std::uint64_t>() >= smallest)
         return value.get<std::uint64_t>();
-    return invalid("argument \"" + name + "\" is " + text_of(value).substr(0, 64) +
-                   "; it takes a whole number from " + std::to_string(smallest) + " on");
+    return invalid("argument \"" + name + "\" is " + shown(value) + "; it takes a whole number from " +
+                   std::to_string(smallest) + " on");
 }
 
 Result<std::string> prefix_of(const Json& value) {
     if (!value.is_string())
-        return invalid("argument \"prefix_hex\" is " + text_of(value).substr(0, 64) +
-                       "; it takes a string of digits");
+        return invalid("argument \"prefix_hex\" is " + shown(value) + "; it takes a string of digits");
     auto bytes = wire::bytes_of_hex(value.get_ref<const std::string&>());
     if (!bytes) return invalid("argument \"prefix_hex\": " + bytes.error().text);
     if (bytes->size() > table::key_inline_max)
