@@ -13,7 +13,7 @@ namespace maru::bench {
 namespace {
 
 constexpr unsigned slices = 6;
-constexpr time_t settling_s = 2;
+constexpr std::uint64_t settling_ns = 3'000'000'000;  // to notice that nothing happens any more
 constexpr std::chrono::milliseconds program_limit{10'000};
 constexpr double overhead_bound_percent = 0.1;
 
@@ -64,7 +64,7 @@ void measure_idle_processor(const Recovery& recovery, unsigned seconds) {
     const Row row{"idle_cpu", "s",
                   "(none) processor seconds of the daemon in a minute; a client is connected and idle",
                   Goal::at_most, 0.05};
-    sleep_ns(settling_s * 1'000'000'000ull);
+    sleep_ns(settling_ns);
     std::vector<double> a_minute;
     for (unsigned slice = 0; slice < slices; ++slice) {
         const auto before = processor_seconds(recovery.domain.daemon_pid());
