@@ -23,7 +23,6 @@ namespace {
 constexpr std::uint64_t file_bytes_max = MiB;
 constexpr std::uint64_t default_pool_max = GiB;
 constexpr std::uint64_t default_pool_min = 16 * MiB;
-constexpr const char* command_line_origin = "command line";
 
 Error invalid(const std::string& text) {
     return Error{Code::invalid, text};
@@ -57,10 +56,6 @@ Result<std::string> read_file(const std::string& file) {
     return invalid("the config " + file + " is larger than " + format_size(file_bytes_max));
 }
 
-std::string path_of(const pool::PoolConfig& wanted) {
-    return wanted.path.empty() ? pool::default_shm_path(wanted.name) : wanted.path;
-}
-
 /// One pool that fits, of the size that its file has if there is one.
 Result<void> add_default_pool(Config& config) {
     pool::PoolConfig made;
@@ -87,7 +82,7 @@ Result<void> apply(Config& config, const CommandLine& command_line) {
     if (!command_line.pools.empty()) {
         std::vector<PoolSource> pools;
         for (const auto& argument : command_line.pools) {
-            auto source = parse_pool_argument(argument);
+            auto source = parse_pool_argument(argument, pools.size());
             if (!source) return source.error();
             pools.push_back(*source);
         }
@@ -110,55 +105,6 @@ Result<void> apply(Config& config, const CommandLine& command_line) {
 }
 
 }  // namespace
-
-Result<PoolSource> parse_pool_argument(const std::string& argument) {
-    const auto bad = [&](const std::string& text) { return invalid("--pool " + argument + ": " + text); };
-    const auto first = argument.find(':');
-    const auto last = argument.rfind(':');
-    const auto kind = pool::parse_kind(argument.substr(0, first));
-    if (!kind) return bad(kind.error().text);
-    if (!pool::is_built(*kind))
-        return bad(std::string("kind ") + pool::name_of(*kind) +
-                   " is not in this build (available: " + pool::built_kinds() + ")");
-    if (first == std::string::npos || first == last)
-        return bad("write shm:NAME:SIZE, for example shm:main:1GiB");
-    PoolSource source;
-    source.where = command_line_origin;
-    source.config.kind = *kind;
-    source.config.name = argument.substr(first + 1, last - first - 1);
-    if (const auto checked = pool::check_name(source.config.name); !checked) return bad(checked.error().text);
-    const auto size = parse_size(argument.substr(last + 1));
-    if (!size) return bad(size.error().text);
-    if (*size < 4 * KiB) return bad("size " + std::to_string(*size) + " is below 4 KiB");
-    source.config.size = *size;
-    return source;
-}
-
-Result<void> add_pools(Config& config, const std::vector<PoolSource>& pools) {
-    if (pools.size() > table::max_pools)
-        return invalid(pools[table::max_pools].where + ": this is one pool too many, a domain has at most " +
-                       std::to_string(table::max_pools));
-    std::erase_if(config.origins,
-                  [](const auto& origin) { return origin.first.compare(0, 5, "pool.") == 0; });
-    config.pools.clear();
-    for (const auto& source : pools) {
-        for (std::size_t other = 0; other < config.pools.size(); ++other) {
-            const auto& earlier = config.pools[other];
-            if (earlier.name == source.config.name)
-                return invalid(source.where + ": pool name '" + earlier.name + "' is taken by the pool of " +
-                               pools[other].where + ": give each pool a name of its own");
-            if (path_of(earlier) == path_of(source.config))
-                return invalid(source.where + ": pool '" + source.config.name + "' has the file " +
-                               path_of(earlier) + " of pool '" + earlier.name + "' (" + pools[other].where +
-                               "): give each pool a path of its own");
-        }
-        config.pools.push_back(source.config);
-        config.origins["pool." + source.config.name] = source.where;
-        for (const auto& [key, where] : source.origins)
-            config.origins["pool." + source.config.name + "." + key] = where;
-    }
-    return {};
-}
 
 Result<void> check_config(Config& config) {
     if (config.eviction.low_free_percent >= config.eviction.high_free_percent) {

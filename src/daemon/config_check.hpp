@@ -9,6 +9,8 @@
 
 namespace maru::daemon {
 
+inline constexpr const char* command_line_origin = "command line";
+
 /// A pool and where it was asked for.
 struct PoolSource {
     pool::PoolConfig config;
@@ -22,7 +24,10 @@ Result<void> add_pools(Config& config, const std::vector<PoolSource>& pools);
 /// Relations between values; moves the pool of control.pool to the front.
 Result<void> check_config(Config& config);
 
-/// "KIND:WHAT[:SIZE]" of the command line.
-Result<PoolSource> parse_pool_argument(const std::string& argument);
+/// "KIND:WHAT[:SIZE]" of the command line; `position` names a pool that gets no name there.
+Result<PoolSource> parse_pool_argument(const std::string& argument, std::size_t position);
+
+/// Fills what the kind decides and refuses what it cannot have; without a "FILE:LINE" before the text.
+Result<void> settle_pool(PoolSource* source, std::size_t position);
 
 }  // namespace maru::daemon

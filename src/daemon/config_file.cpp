@@ -116,12 +116,10 @@ class FileReader {
         source.where = place(line_of(table));
         for (const auto& [key, value] : table)
             read_pool_key("pool." + std::string(key.str()), key.source().begin.line, value, source);
-        for (const char* required : {"kind", "size"})
-            if (table.get(required) == nullptr)
-                problem(line_of(table),
-                        "this [[pool]] has no " + std::string(required) + ": " + required + " is required");
-        if (source.config.name.empty())
-            source.config.name = pool::name_of(source.config.kind) + std::to_string(pools_.size());
+        if (table.get("kind") == nullptr)
+            return problem(line_of(table), "this [[pool]] has no kind: kind is required");
+        if (const auto settled = settle_pool(&source, pools_.size()); !settled)
+            problem(line_of(table), settled.error().text);
         pools_.push_back(std::move(source));
     }
 

@@ -30,6 +30,15 @@ bool read_path(const toml::node& value, std::string& out) {
     return true;
 }
 
+/// Also the two ways to name devices without a path.
+bool read_pool_path(const toml::node& value, std::string& out) {
+    std::string path;
+    if (!read_text(value, path)) return false;
+    if (path != "any" && path.compare(0, 5, "uuid:") != 0) return read_path(value, out);
+    out = path;
+    return true;
+}
+
 template <class Number>
 bool read_count(const toml::node& value, Number& out, std::uint64_t least, std::uint64_t most) {
     const auto* number = value.as_integer();
@@ -135,10 +144,19 @@ constexpr Choice<pool::HugePages> huge_pages_choices[] = {{"never", pool::HugePa
                                                           {"require", pool::HugePages::require}};
 constexpr Choice<pool::Prefault> prefault_choices[] = {
     {"none", pool::Prefault::none}, {"background", pool::Prefault::background}, {"all", pool::Prefault::all}};
+constexpr Choice<pool::Placement> placement_choices[] = {{"bind", pool::Placement::bind},
+                                                         {"preferred", pool::Placement::preferred},
+                                                         {"interleave", pool::Placement::interleave}};
 constexpr Choice<table::ChecksumMode> checksum_choices[] = {{"off", table::ChecksumMode::off},
                                                             {"publish", table::ChecksumMode::publish},
                                                             {"verify", table::ChecksumMode::verify}};
 constexpr Choice<table::Coherence> coherence_choices[] = {{"local", table::Coherence::local}};
+
+bool read_bool(const toml::node& value, bool& out) {
+    if (!value.is_boolean()) return false;
+    out = value.as_boolean()->get();
+    return true;
+}
 
 bool read_host_id(const toml::node& value, std::string& out) {
     std::string text;
@@ -192,6 +210,33 @@ bool read_kind(const toml::node& value, pool::Kind& out) {
     return true;
 }
 
+bool read_page_size(const toml::node& value, std::uint64_t& out) {
+    std::uint64_t size = 0;
+    if (!read_size(value, size) || (size != 0 && (size < 64 * KiB || !std::has_single_bit(size))))
+        return false;
+    out = size;
+    return true;
+}
+
+bool read_nodes(const toml::node& value, std::vector<std::uint32_t>& out) {
+    constexpr std::uint64_t node_max = 1023;
+    std::vector<std::uint32_t> nodes;
+    const auto take = [&](const toml::node& node) {
+        std::uint32_t number = 0;
+        if (!read_count(node, number, 0, node_max)) return false;
+        nodes.push_back(number);
+        return true;
+    };
+    if (const auto* list = value.as_array()) {
+        for (const auto& node : *list)
+            if (!take(node)) return false;
+    } else if (!take(value)) {
+        return false;
+    }
+    out = nodes;
+    return true;
+}
+
 bool read_pool_size(const toml::node& value, std::uint64_t& out) {
     std::uint64_t size = 0;
     if (!read_size(value, size) || size < 4 * KiB) return false;
@@ -229,6 +274,14 @@ std::string mode_text(std::uint32_t mode) {
     char text[16];
     std::snprintf(text, sizeof text, "0%03o", mode);
     return quoted(text);
+}
+
+std::string nodes_text(const std::vector<std::uint32_t>& nodes) {
+    if (nodes.size() == 1) return number(nodes.front());
+    std::string text;
+    for (const auto node : nodes)
+        text += (text.empty() ? "" : ", ") + number(node);
+    return "[" + text + "]";
 }
 
 std::string range(std::uint64_t least, std::uint64_t most) {
@@ -321,28 +374,35 @@ const ConfigKey<PoolConfig> keys_of_pool[] = {
     {"pool.kind", pool::built_kinds() + " (the kinds of this build)",
      [](Node v, PoolConfig& p) { return read_kind(v, p.kind); },
      [](const PoolConfig& p) { return quoted(pool::name_of(p.kind)); }},
-    {"pool.path", path_allowed, [](Node v, PoolConfig& p) { return read_path(v, p.path); },
+    {"pool.path", std::string(path_allowed) + ", of kind devdax also \"uuid:...\" and \"any\"",
+     [](Node v, PoolConfig& p) { return read_pool_path(v, p.path); },
      [](const PoolConfig& p) { return quoted(p.path); }},
     {"pool.size", std::string(size_allowed) + ", at least 4 KiB",
      [](Node v, PoolConfig& p) { return read_pool_size(v, p.size); },
      [](const PoolConfig& p) { return size_text(p.size); }},
+    {"pool.page_size", "a power of two from 64 KiB on, as a size (\"2MiB\", \"1GiB\"), or 0 for 2 MiB",
+     [](Node v, PoolConfig& p) { return read_page_size(v, p.page_size); },
+     [](const PoolConfig& p) { return size_text(p.page_size); }},
+    {"pool.numa_node", "the number of a node, or several as [0, 1]",
+     [](Node v, PoolConfig& p) { return read_nodes(v, p.numa_nodes); },
+     [](const PoolConfig& p) { return nodes_text(p.numa_nodes); }},
+    {"pool.placement", "bind, preferred or interleave",
+     [](Node v, PoolConfig& p) { return read_choice(v, p.placement, placement_choices); },
+     [](const PoolConfig& p) { return show_choice(p.placement, placement_choices); }},
     {"pool.hugepages", "never, advise or require",
      [](Node v, PoolConfig& p) { return read_choice(v, p.huge_pages, huge_pages_choices); },
      [](const PoolConfig& p) { return show_choice(p.huge_pages, huge_pages_choices); }},
     {"pool.prefault", "none, background or all",
      [](Node v, PoolConfig& p) { return read_choice(v, p.prefault, prefault_choices); },
      [](const PoolConfig& p) { return show_choice(p.prefault, prefault_choices); }},
-    {"pool.reserve", "true or false",
-     [](Node v, PoolConfig& p) {
-         if (!v.is_boolean()) return false;
-         p.reserve = v.as_boolean()->get();
-         return true;
-     },
+    {"pool.reserve", "true or false", [](Node v, PoolConfig& p) { return read_bool(v, p.reserve); },
      [](const PoolConfig& p) { return std::string(p.reserve ? "true" : "false"); }},
+    {"pool.allow_page_cache", "true or false",
+     [](Node v, PoolConfig& p) { return read_bool(v, p.allow_page_cache); },
+     [](const PoolConfig& p) { return std::string(p.allow_page_cache ? "true" : "false"); }},
 };
 
-const std::string keys_of_later[] = {"listen",  "remote",         "namespace",      "host",
-                                     "metrics", "pool.numa_node", "pool.placement", "pool.allow_page_cache"};
+const std::string keys_of_later[] = {"listen", "remote", "namespace", "host", "metrics"};
 
 std::string last_part(const std::string& name) {
     return name.substr(name.rfind('.') + 1);

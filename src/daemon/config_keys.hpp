@@ -32,6 +32,9 @@ std::string nearest_table(const std::string& unknown);
 /// Letters to insert, delete, replace or swap with a neighbour to get from one text to the other.
 std::size_t edit_distance(const std::string& left, const std::string& right);
 
+/// The numbers of NUMA nodes, with commas.
+Result<std::vector<std::uint32_t>> parse_nodes(const std::string& text);
+
 /// A text as a TOML string.
 std::string quoted(const std::string& text);
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "base/size.hpp"
+#include "daemon/config_check.hpp"
 #include "daemon/config_keys.hpp"
 
 namespace maru::daemon {
@@ -47,11 +48,11 @@ class Explanation {
             for (const auto& key : pool_keys()) {
                 const std::string last = key.name.substr(5);
                 const bool from_argument =
-                    whole == "command line" && (last == "name" || last == "kind" || last == "size");
+                    whole == command_line_origin && (last == "name" || last == "kind" || last == "size");
                 const bool chosen =
                     config_.embedded_default && (last == "name" || last == "kind" || last == "size");
                 std::string value = key.show(pool);
-                if (last == "path" && pool.path.empty()) value = quoted(pool::default_shm_path(pool.name));
+                if (last == "path" && pool.path.empty()) value = quoted(pool::located(pool).path);
                 text += line(
                     last, value,
                     origin("pool." + pool.name + "." + last, from_argument || chosen ? whole : "default"));

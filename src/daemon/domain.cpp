@@ -18,10 +18,12 @@ bool is_active(const table::PoolEntry& entry) {
            entry.state.load(shm::relaxed) != static_cast<std::uint32_t>(table::PoolState::removed);
 }
 
-Result<void> open_pools(const std::vector<pool::PoolConfig>& configs, Domain* domain) {
+Result<void> open_pools(const std::vector<pool::PoolConfig>& configs, const OpenPool& open, Domain* domain) {
     for (const auto& config : configs) {
-        auto opened = pool::open(config);
+        auto opened = open(config);
         if (!opened) return opened.error();
+        for (const auto& warning : (*opened)->facts().warnings)
+            domain->warnings.push_back(warning);
         domain->pools.push_back(std::move(*opened));
     }
     return {};
@@ -147,14 +149,14 @@ Uuid uuid_of_pool(const table::Control& control, std::uint32_t pool) {
 }
 
 std::string lock_path_of(const pool::PoolConfig& pool) {
-    const bool has_file = pool.kind == pool::Kind::shm || pool.kind == pool::Kind::hugetlb;
-    return has_file && !pool.path.empty() ? pool.path + ".lock" : std::string();
+    // A nameless file is found by nobody: what excludes a second daemon is the pool's name.
+    return (pool.path.empty() ? pool::default_shm_path(pool.name) : pool.path) + ".lock";
 }
 
 std::vector<pool::PoolConfig> located_pools(const Config& config) {
-    std::vector<pool::PoolConfig> pools = config.pools;
-    for (auto& pool : pools)
-        if (pool.kind == pool::Kind::shm && pool.path.empty()) pool.path = pool::default_shm_path(pool.name);
+    std::vector<pool::PoolConfig> pools;
+    for (const auto& pool : config.pools)
+        pools.push_back(pool::located(pool));
     return pools;
 }
 
@@ -162,11 +164,6 @@ Result<std::vector<LockFile>> lock_pools(const std::vector<pool::PoolConfig>& po
     std::vector<LockFile> locks;
     for (const auto& pool : pools) {
         const std::string path = lock_path_of(pool);
-        if (path.empty()) {
-            *exit = ExitCode::no_pool;
-            return Error{Code::invalid, "pool '" + pool.name + "' is of kind " + pool::name_of(pool.kind) +
-                                            ": this build serves " + pool::built_kinds()};
-        }
         bool busy = false;
         auto lock = LockFile::take(path, &busy);
         if (!lock) {
@@ -183,8 +180,7 @@ Result<std::vector<LockFile>> lock_pools(const std::vector<pool::PoolConfig>& po
 
 Head look_at_head(const pool::Pool& pool, shm::Mapping* mapping, std::optional<table::Control>* control) {
     Head head;
-    auto first = shm::Mapping::map(pool.descriptor(), 0, mapped_length(pool, head_bytes), "control region",
-                                   pool.alignment());
+    auto first = pool.map(0, mapped_length(pool, head_bytes), "control region");
     if (!first) {
         head.fault = first.error();
         return head;
@@ -195,8 +191,7 @@ Head look_at_head(const pool::Pool& pool, shm::Mapping* mapping, std::optional<t
     // Not checked yet: the mapping is cut to the pool's size, and attach compares the rest.
     const std::uint64_t told = super == nullptr ? 0 : super->control_bytes.load(shm::relaxed);
     const std::uint64_t bytes = std::clamp<std::uint64_t>(told, head_bytes, pool.size());
-    auto whole = shm::Mapping::map(pool.descriptor(), 0, mapped_length(pool, bytes), "control region",
-                                   pool.alignment());
+    auto whole = pool.map(0, mapped_length(pool, bytes), "control region");
     if (!whole) {
         head.fault = whole.error();
         return head;
@@ -229,9 +224,7 @@ Result<void> format_domain(const Config& config, Domain* domain) {
     const auto planned = table::plan_control(plan);
     if (!planned) return planned.error();
     const auto& control_pool = *domain->pools.front();
-    auto mapping =
-        shm::Mapping::map(control_pool.descriptor(), 0, mapped_length(control_pool, planned->control_bytes),
-                          "control region", control_pool.alignment());
+    auto mapping = control_pool.map(0, mapped_length(control_pool, planned->control_bytes), "control region");
     if (!mapping) return mapping.error();
     auto control = table::Control::format(mapping->bytes(), plan);
     if (!control) return control.error();
@@ -241,14 +234,14 @@ Result<void> format_domain(const Config& config, Domain* domain) {
     return {};
 }
 
-Result<Domain> open_domain(const Config& config, ExitCode* exit) {
+Result<Domain> open_domain(const Config& config, ExitCode* exit, const OpenPool& open) {
     const auto configs = located_pools(config);
     Domain domain;
     auto locks = lock_pools(configs, exit);
     if (!locks) return locks.error();
     domain.locks = std::move(*locks);
     *exit = ExitCode::no_pool;
-    if (auto opened = open_pools(configs, &domain); !opened) return opened.error();
+    if (auto opened = open_pools(configs, open, &domain); !opened) return opened.error();
     if (auto ready = attach_or_format(config, &domain, exit); !ready) return ready.error();
     *exit = ExitCode::clean;
     return domain;

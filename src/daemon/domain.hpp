@@ -1,6 +1,7 @@
 // The domain that this daemon owns: its pools, its control region, and the lock that says so.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -36,7 +37,7 @@ Decision decide(const Head& head, table::Coherence wanted, bool asked, std::stri
 /// Death:   frees the lock; memory and clients stay as they are.
 /// Threads: one; `control` is for any.
 struct Domain {
-    std::vector<LockFile> locks;                     // one a pool with a file; the first is the domain's
+    std::vector<LockFile> locks;                     // one a pool; the first is the domain's
     std::vector<std::unique_ptr<pool::Pool>> pools;  // in the order of the control region's pool entries
     shm::Mapping mapping;
     std::optional<table::Control> control;
@@ -46,9 +47,13 @@ struct Domain {
     const LockFile& lock() const { return locks.front(); }
 };
 
+using OpenPool = std::function<Result<std::unique_ptr<pool::Pool>>(const pool::PoolConfig&)>;
+
 /// Takes the domain's locks, opens its pools and attaches or formats. `exit` tells how a failure ends the
 /// daemon.
-Result<Domain> open_domain(const Config& config, ExitCode* exit);
+Result<Domain> open_domain(
+    const Config& config, ExitCode* exit,
+    const OpenPool& open = [](const auto& pool) { return pool::open(pool); });
 
 /// The UUID in a pool entry of the control region.
 Uuid uuid_of_pool(const table::Control& control, std::uint32_t pool);
@@ -57,9 +62,9 @@ Uuid uuid_of_pool(const table::Control& control, std::uint32_t pool);
 
 /// The pool configs with every path filled in.
 std::vector<pool::PoolConfig> located_pools(const Config& config);
-/// Locks every pool that has a file of its own.
+/// Locks every pool.
 Result<std::vector<LockFile>> lock_pools(const std::vector<pool::PoolConfig>& pools, ExitCode* exit);
-/// The file whose byte 0 a daemon locks, whose other bytes clients lock; empty for a kind without files.
+/// The file whose byte 0 a daemon locks, whose other bytes clients lock.
 std::string lock_path_of(const pool::PoolConfig& pool);
 /// Looks at the head of a control pool; attaches when that is possible.
 Head look_at_head(const pool::Pool& pool, shm::Mapping* mapping, std::optional<table::Control>* control);

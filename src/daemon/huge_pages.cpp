@@ -31,7 +31,8 @@ int gather_piece(std::byte* at) {
 }
 
 bool may_gather(const pool::Pool& pool, const pool::PoolConfig& wanted) {
-    return pool.kind() == pool::Kind::shm && wanted.reserve && wanted.huge_pages != pool::HugePages::never &&
+    const bool on_tmpfs = pool.kind() == pool::Kind::shm || pool.kind() == pool::Kind::numa;
+    return on_tmpfs && wanted.reserve && wanted.huge_pages != pool::HugePages::never &&
            pool.size() >= shm::large_page;
 }
 
@@ -64,7 +65,7 @@ void HugePages::run(pool::Prefault when) {
 void HugePages::gather(std::size_t pool) {
     const auto& source = *pools_[pool];
     const std::string what = "pool '" + source.name() + "'";
-    auto mapping = shm::Mapping::map(source.descriptor(), 0, source.size(), what.c_str(), source.alignment());
+    auto mapping = source.map(0, source.size(), what.c_str());
     if (!mapping) {
         spdlog::warn("{}: no huge pages: {}", what, mapping.error().text);
         return;

@@ -14,6 +14,7 @@
 #include <optional>
 
 #include "base/clock.hpp"
+#include "daemon/kept_pools.hpp"
 
 namespace maru::daemon {
 namespace {
@@ -109,20 +110,19 @@ Result<void> open_for(const Listener::Wish& wish) {
 }
 
 Result<std::optional<Descriptor>> systemd_socket() {
-    const int count = ::sd_listen_fds(1);
-    if (count < 0)
-        return Error{Code::invalid,
-                     std::string("the sockets that systemd announced in $LISTEN_FDS are not there: ") +
-                         std::strerror(-count)};
-    if (count == 0) return std::optional<Descriptor>();
-    for (int i = 0; i < count; ++i) {
-        const int number = SD_LISTEN_FDS_START + i;
+    const auto passed = passed_descriptors();
+    if (!passed) return passed.error();
+    int others = 0;
+    for (const auto& [number, name] : *passed) {
+        if (is_kept_pool(name)) continue;
+        ++others;
         if (::sd_is_socket_unix(number, SOCK_STREAM, 1, nullptr, 0) <= 0) continue;
         ::fcntl(number, F_SETFL, ::fcntl(number, F_GETFL) & ~O_NONBLOCK);
         return std::optional<Descriptor>(Descriptor(number));
     }
+    if (others == 0) return std::optional<Descriptor>();
     return Error{Code::invalid,
-                 "systemd passed " + std::to_string(count) +
+                 "systemd passed " + std::to_string(others) +
                      " descriptors, none is a listening Unix stream socket: see the .socket unit"};
 }
 

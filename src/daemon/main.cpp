@@ -8,6 +8,7 @@
 
 #include "base/log.hpp"
 #include "base/size.hpp"
+#include "daemon/kept_pools.hpp"
 #include "daemon/remake.hpp"
 #include "daemon/server.hpp"
 
@@ -30,8 +31,9 @@ void raise_descriptor_limit() {
 void say_start(const Domain& domain, const Listener& listener, const Loop& loop) {
     std::string pools;
     for (const auto& pool : domain.pools)
-        pools += (pools.empty() ? "" : ", ") + pool->name() + " " + format_size(pool->size()) + " at " +
-                 pool->path();
+        pools += (pools.empty() ? "" : ", ") + pool->name() + " " + format_size(pool->size()) +
+                 (pool->path().empty() ? std::string() : " at " + pool->path()) + " (" + pool->describe() +
+                 ")";
     for (const auto& warning : domain.warnings)
         spdlog::warn("{}", warning);
     spdlog::info(
@@ -57,7 +59,7 @@ ExitCode serve(const CommandLine& command_line, Config config) {
         return failed(exit, error.text);
     };
     ExitCode exit = ExitCode::clean;
-    auto domain = open_domain(config, &exit);
+    auto domain = open_domain(config, &exit, open_pool);
     if (!domain) return give_up(exit, domain.error());
     auto loop = make_loop(config.daemon.event_backend);
     if (!loop) return give_up(ExitCode::failure, loop.error());

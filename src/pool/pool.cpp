@@ -6,17 +6,15 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "pool/fsdax_pool.hpp"
+#include "pool/hugetlb_pool.hpp"
+#include "pool/numa_placement.hpp"
 #include "pool/shm_pool.hpp"
 
 namespace maru::pool {
 namespace {
 
 constexpr Kind all_kinds[] = {Kind::devdax, Kind::fsdax, Kind::shm, Kind::hugetlb, Kind::numa};
-
-std::string path_of(const PoolConfig& config) {
-    if (config.path.empty() && config.kind == Kind::shm) return default_shm_path(config.name);
-    return config.path;
-}
 
 }  // namespace
 
@@ -36,6 +34,18 @@ const char* name_of(Kind kind) {
     return "unknown";
 }
 
+const char* name_of(Placement placement) {
+    switch (placement) {
+        case Placement::bind:
+            return "bind";
+        case Placement::preferred:
+            return "preferred";
+        case Placement::interleave:
+            return "interleave";
+    }
+    return "unknown";
+}
+
 Result<Kind> parse_kind(const std::string& name) {
     std::string known;
     for (const Kind kind : all_kinds) {
@@ -46,7 +56,7 @@ Result<Kind> parse_kind(const std::string& name) {
 }
 
 bool is_built(Kind kind) {
-    return kind == Kind::shm;
+    return kind != Kind::devdax && (kind != Kind::numa || has_placement());
 }
 
 std::string built_kinds() {
@@ -69,19 +79,46 @@ Result<void> check_name(const std::string& name) {
     return {};
 }
 
-Result<std::unique_ptr<Pool>> open(const PoolConfig& config) {
+Result<std::unique_ptr<Pool>> open(const PoolConfig& config, Descriptor kept) {
     if (const auto named = check_name(config.name); !named) return named.error();
     if (!is_built(config.kind))
         return Error{Code::invalid, "pool '" + config.name + "': kind " + name_of(config.kind) +
                                         " is not in this build (available: " + built_kinds() + ")"};
-    PoolConfig wanted = config;
-    wanted.path = path_of(config);
-    return open_shm(wanted);
+    const PoolConfig wanted = located(config);
+    switch (config.kind) {
+        case Kind::hugetlb:
+            return open_hugetlb(wanted, std::move(kept));
+        case Kind::fsdax:
+            return open_fsdax(wanted);
+        default:
+            return open_shm(wanted);
+    }
+}
+
+PoolConfig located(const PoolConfig& config) {
+    PoolConfig found = config;
+    struct stat status {};
+    switch (config.kind) {
+        case Kind::shm:
+        case Kind::numa:
+            if (config.path.empty()) found.path = default_shm_path(config.name);
+            break;
+        case Kind::hugetlb:
+            if (config.path.empty()) found.path = hugetlb_path(config);
+            break;
+        case Kind::fsdax:
+            if (::stat(config.path.c_str(), &status) == 0 && S_ISDIR(status.st_mode))
+                found.path = fsdax_path(config);
+            break;
+        case Kind::devdax:
+            break;
+    }
+    return found;
 }
 
 std::optional<std::uint64_t> existing_bytes(const PoolConfig& config) {
     struct stat status {};
-    if (::lstat(path_of(config).c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+    if (::lstat(located(config).path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
     return static_cast<std::uint64_t>(status.st_size);
 }
 

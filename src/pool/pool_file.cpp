@@ -117,36 +117,54 @@ Result<PoolFile> open_file(const std::string& path, const std::string& pool) {
     return refused(pool, path + " comes and goes: another program makes and removes it");
 }
 
-Result<void> size_and_reserve(const PoolFile& file, std::uint64_t bytes, bool reserve,
-                              const std::string& path, const std::string& pool) {
+Result<PoolFile> take_file(Descriptor kept, const std::string& what, const std::string& pool) {
+    struct stat status {};
+    if (::fstat(kept.get(), &status) != 0) return failed(pool, "look at", what, errno);
+    if (!S_ISREG(status.st_mode)) return refused(pool, what + " is " + type_of(status.st_mode));
+    PoolFile file;
+    file.descriptor = std::move(kept);
+    file.bytes = static_cast<std::uint64_t>(status.st_size);
+    file.empty = status.st_blocks == 0;
+    return file;
+}
+
+Result<void> size_and_reserve(const PoolFile& file, const Sizing& sizing, const std::string& path,
+                              const std::string& pool) {
     const int descriptor = file.descriptor.get();
+    const std::uint64_t bytes = sizing.bytes;
+    const auto full = [&] { return sizing.too_full ? sizing.too_full() : too_full(bytes, path, pool); };
     if (bytes > static_cast<std::uint64_t>(std::numeric_limits<off_t>::max()))
         return refused(pool, format_size(bytes) + " is larger than any file can be: lower [[pool]] size");
     struct stat status {};
     if (::fstat(descriptor, &status) != 0) return failed(pool, "look at", path, errno);
-    if (reserve) {
+    if (sizing.reserve) {
         // Looked at first, so that a size that cannot fit does not fill the file system on its way to fail.
         const auto taken = std::uint64_t{512} * static_cast<std::uint64_t>(status.st_blocks);
-        const auto free = free_bytes_of(folder_of(path));
+        const auto free = sizing.free ? sizing.free() : free_bytes_of(folder_of(path));
         if (!free) return free.error();
-        if (bytes > taken && bytes - taken > *free) return too_full(bytes, path, pool);
+        if (bytes > taken && bytes - taken > *free) return full();
     }
     if (file.bytes != bytes && ::ftruncate(descriptor, static_cast<off_t>(bytes)) != 0) {
-        if (errno == ENOSPC) return too_full(bytes, path, pool);
+        if (errno == ENOSPC) return full();
         return failed(pool, "size", path, errno);
     }
-    if (!reserve) return {};
+    if (sizing.place)
+        if (const auto placed = sizing.place(); !placed) {
+            if (file.empty) make_empty(file);
+            return placed;
+        }
+    if (!sizing.reserve) return {};
     // Reserved before, as the pool of a domain that a new daemon takes over: a look at every page would find
     // nothing to do, and clients wait. Rounded up, since a large page at the end counts whole and must not
     // make up for a hole elsewhere.
-    if (file.bytes == bytes &&
+    if (sizing.blocks_are_data && file.bytes == bytes &&
         std::uint64_t{512} * static_cast<std::uint64_t>(status.st_blocks) >= round_up(bytes, large_page))
         return {};
     for (std::uint64_t offset = 0; offset < bytes; offset += reserve_step) {
         const int reason = take_step(descriptor, offset, std::min(reserve_step, bytes - offset));
         if (reason == 0) continue;
-        const auto error = reason == ENOSPC
-                               ? too_full(bytes, path, pool)
+        const auto error = reason == ENOSPC || reason == ENOMEM
+                               ? full()
                                : failed(pool, "reserve " + format_size(bytes) + " for", path, reason);
         if (file.empty) make_empty(file);
         return error;

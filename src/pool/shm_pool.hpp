@@ -1,4 +1,5 @@
-// Kind `shm`: a tmpfs file whose whole size is taken when it is made.
+// Kinds `shm` and `numa`: a tmpfs file whose whole size is taken when it is made, from a NUMA node where one
+// is named.
 #pragma once
 
 #include <memory>

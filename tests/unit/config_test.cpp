@@ -134,7 +134,8 @@ TEST_CASE("every key is read, and its line is kept") {
         "[eviction]\npolicy = \"none\"\nlow_free = \"1.5%\"\nhigh_free = 10\n"
         "[checksum]\nmode = \"verify\"\n"
         "[[pool]]\nname = \"a\"\nkind = \"shm\"\nsize = \"64MiB\"\n"
-        "[[pool]]\nname = \"b\"\nkind = \"shm\"\npath = \"/dev/shm/x\"\nsize = 67108864\nhugepages = "
+        "[[pool]]\nname = \"b\"\nkind = \"shm\"\npath = \"/dev/shm/x\"\nsize = 67108864\npage_size = "
+        "0\nnuma_node = [0]\nplacement = \"bind\"\nallow_page_cache = false\nhugepages = "
         "\"never\"\n"
         "prefault = \"all\"\nreserve = false\n");
     CHECK(config.daemon.socket == "/run/x.sock");
@@ -178,7 +179,7 @@ TEST_CASE("every key is read, and its line is kept") {
     }
     CHECK(config.origins.at("daemon.socket_mode") == "maru.toml:3");
     CHECK(config.origins.at("pool.b") == "maru.toml:30");
-    CHECK(config.origins.at("pool.b.reserve") == "maru.toml:37");
+    CHECK(config.origins.at("pool.b.reserve") == "maru.toml:41");
 }
 
 TEST_CASE("dotted keys and inline tables are the same as sections") {
@@ -223,11 +224,6 @@ TEST_CASE("keys that this build does not have are refused, not passed over") {
         CAPTURE(key);
         check_refused("# first line\n" + key, {"maru.toml:2: ", "this build does not have it"});
     }
-    for (const std::string key : {"numa_node = 1", "placement = \"bind\"", "allow_page_cache = false"})
-        check_refused(one_pool + key, {"maru.toml:4: pool.", "this build does not have it"});
-    for (const std::string kind : {"devdax", "fsdax", "hugetlb", "numa"})
-        check_refused("[[pool]]\nsize = \"1G\"\nkind = \"" + kind + "\"",
-                      {"maru.toml:3: pool.kind = \"" + kind + "\"", "shm"});
     for (const std::string coherence : {"hardware", "software"})
         check_refused("control.coherence = \"" + coherence + "\"",
                       {"maru.toml:1: control.coherence = \"" + coherence + "\"", "local"});
@@ -418,11 +414,78 @@ TEST_CASE("pools of the command line") {
     CHECK(config->origins.at("pool.a") == "command line");
 }
 
+TEST_CASE("each kind is written on the command line in its own way") {
+    const auto config =
+        load_config(with_pools({"shm:a:64MiB", "fsdax:/mnt/x:64GiB", "hugetlb:1GiB:8GiB", "numa:0,2:64GiB"}));
+    REQUIRE(config);
+    REQUIRE(config->pools.size() == 4);
+    CHECK(config->pools[1].name == "fsdax1");
+    CHECK(config->pools[1].path == "/mnt/x");
+    CHECK(config->pools[1].size == 64 * GiB);
+    CHECK(config->pools[2].name == "hugetlb2");
+    CHECK(config->pools[2].page_size == GiB);
+    CHECK(config->pools[2].huge_pages == pool::HugePages::require);
+    CHECK(config->pools[3].kind == pool::Kind::numa);
+    CHECK(config->pools[3].numa_nodes == std::vector<std::uint32_t>{0, 2});
+    CHECK(config->pools[3].placement == pool::Placement::bind);
+}
+
+TEST_CASE("keys that only some kinds of pools have") {
+    const auto config = parsed(
+        "[[pool]]\nkind = \"hugetlb\"\nsize = \"8GiB\"\n"
+        "[[pool]]\nkind = \"hugetlb\"\nsize = \"8GiB\"\npage_size = \"1GiB\"\npath = \"/dev/hugepages/x\"\n"
+        "[[pool]]\nkind = \"numa\"\nsize = \"8GiB\"\nnuma_node = [0, 1]\nplacement = \"interleave\"\n"
+        "[[pool]]\nkind = \"fsdax\"\npath = \"/mnt\"\nsize = \"8GiB\"\nallow_page_cache = true\n"
+        "[[pool]]\nkind = \"shm\"\nsize = \"8GiB\"\nnuma_node = 1\n");
+    REQUIRE(config.pools.size() == 5);
+    CHECK(config.pools[0].page_size == 2 * MiB);
+    CHECK(config.pools[0].huge_pages == pool::HugePages::require);
+    CHECK(config.pools[1].page_size == GiB);
+    CHECK(config.pools[2].numa_nodes == std::vector<std::uint32_t>{0, 1});
+    CHECK(config.pools[2].placement == pool::Placement::interleave);
+    CHECK(config.pools[3].allow_page_cache);
+    CHECK(config.pools[4].numa_nodes == std::vector<std::uint32_t>{1});
+
+    const std::string numa = "[[pool]]\nkind = \"numa\"\nsize = \"1G\"\n";
+    check_refused(numa, {"maru.toml:1: ", "no numa_node", "kind numa requires it"});
+    check_refused(numa + "numa_node = -1", {"maru.toml:4: pool.numa_node = -1", "number of a node"});
+    check_refused(numa + "numa_node = [0, \"1\"]", {"maru.toml:4: pool.numa_node"});
+    check_refused(numa + "numa_node = 0\nplacement = \"near\"",
+                  {"maru.toml:5: pool.placement", "interleave"});
+    check_refused("[[pool]]\nkind = \"fsdax\"\nsize = \"1G\"", {"maru.toml:1: ", "no path", "folder"});
+    check_refused("[[pool]]\nkind = \"hugetlb\"\nsize = \"1G\"\npage_size = \"3MiB\"",
+                  {"maru.toml:4: pool.page_size = \"3MiB\"", "power of two"});
+    check_refused(one_pool + "page_size = \"2MiB\"", {"maru.toml:1: ", "page_size is for kind hugetlb"});
+    check_refused(one_pool + "allow_page_cache = true",
+                  {"maru.toml:1: ", "allow_page_cache is for kind fsdax"});
+    check_refused(one_pool + "placement = \"interleave\"", {"maru.toml:1: ", "placement without numa_node"});
+    check_refused(one_pool + "path = \"any\"", {"maru.toml:1: ", "\"any\" is for kind devdax"});
+    check_refused("[[pool]]\nkind = \"fsdax\"\npath = \"/mnt\"\nsize = \"8GiB\"\nnuma_node = 0",
+                  {"maru.toml:1: ", "numa_node is not for kind fsdax"});
+}
+
 TEST_CASE("a pool of the command line that cannot be is refused with what was written") {
-    for (const std::string text :
-         {"", "shm", "shm:", "shm:a", "shm:a:", "shm::1GiB", "shm:a:b:1GiB", "shm:a/b:1GiB", "shm:a:-1",
-          "shm:a:0", "shm:a:big", "ram:a:1GiB", "devdax:/dev/dax0.0", "devdax:any", "fsdax:/mnt/x:64GiB",
-          "hugetlb:2MiB:8GiB", "numa:2:64GiB", "SHM:a:1GiB"}) {
+    for (const std::string text : {"",
+                                   "shm",
+                                   "shm:",
+                                   "shm:a",
+                                   "shm:a:",
+                                   "shm::1GiB",
+                                   "shm:a:b:1GiB",
+                                   "shm:a/b:1GiB",
+                                   "shm:a:-1",
+                                   "shm:a:0",
+                                   "shm:a:big",
+                                   "ram:a:1GiB",
+                                   "fsdax:/mnt/x",
+                                   "fsdax:mnt:64GiB",
+                                   "hugetlb:8GiB",
+                                   "hugetlb:big:8GiB",
+                                   "numa:2",
+                                   "numa:two:64GiB",
+                                   "numa:1,:64GiB",
+                                   "numa:12345:64GiB",
+                                   "SHM:a:1GiB"}) {
         CAPTURE(text);
         const auto config = load_config(with_pools({text}));
         REQUIRE_FALSE(config);
