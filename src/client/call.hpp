@@ -1,6 +1,8 @@
 // One call of the C interface: may this thread act, and with what?
 #pragma once
 
+#include <new>
+
 #include "client/client.hpp"
 
 namespace maru::client {
@@ -70,7 +72,9 @@ inline bool make_key(const Client& client, const void* data, std::size_t size, t
                       : fail(Code::invalid, "a key has at least one byte");
         return false;
     }
-    *key = client.control->key(client.name_space, {static_cast<const char*>(data), size});
+    // In place: a copy would load wider words than were just stored, and wait until they have left the store
+    // buffer.
+    ::new (key) table::Key(client.control->key(client.name_space, {static_cast<const char*>(data), size}));
     return true;
 }
 

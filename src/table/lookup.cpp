@@ -152,7 +152,8 @@ Code Worker::retrieve_with(const Key& key, PinSlot slot, View* view) {
 Code Worker::retrieve(const Key& key, View* view) {
     PinSlot slot;
     if (!pins_.take(&slot)) return Code::full;
-    return retrieve_with(key, slot, view);
+    // Field by field: the copy of the whole would load its padding with it, which was not stored, and wait.
+    return retrieve_with(key, PinSlot{slot.chunk, slot.index}, view);
 }
 
 /// The record that a page of a region has, as the region's entry reads now.
