@@ -109,19 +109,25 @@ bool Worker::settle_key_pin(PageRecord& record, std::uint32_t generation, const 
     return false;
 }
 
-Code Worker::fill_view(std::uint32_t number, std::uint32_t generation, PinSlot slot, View* view) {
-    PageRecord& record = control_.record(number);
+namespace {
+inline Code fill(const PinSet& pins, PageRecord& record, std::uint32_t number, std::uint32_t generation,
+                 PinSlot slot, View* view) {
     // Relaxed: under the lease these words stand still.
     view->length = record.length.load(shm::relaxed);
     view->checksum = record.checksum.load(shm::relaxed);
     view->record = number;
     view->generation = generation;
-    if (!control_.locate(record, &view->location) || view->length > view->location.page_bytes())
+    if (!pins.control().locate(record, &view->location) || view->length > view->location.page_bytes())
         return Code::damaged;
-    view->token = pins_.token(slot, generation);
+    view->token = pins.token(slot, generation);
     if (record.visited.load(shm::relaxed) == 0)
         record.visited.store(1, shm::relaxed);  // a hint for the clock
     return Code::ok;
+}
+}  // namespace
+
+Code Worker::fill_view(std::uint32_t number, std::uint32_t generation, PinSlot slot, View* view) {
+    return fill(pins_, control_.record(number), number, generation, slot, view);
 }
 
 Code Worker::retrieve_with(const Key& key, PinSlot slot, View* view) {
@@ -137,7 +143,7 @@ Code Worker::retrieve_with(const Key& key, PinSlot slot, View* view) {
                                        if (!settle_lease(record, generation_of(state), place, word))
                                            return false;
                                    }
-                                   outcome = fill_view(number, generation_of(state), slot, view);
+                                   outcome = fill(pins_, record, number, generation_of(state), slot, view);
                                    return true;
                                });
     if (outcome == Code::ok) {
