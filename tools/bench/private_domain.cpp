@@ -18,7 +18,7 @@ namespace maru::bench {
 namespace {
 
 // Gathering gigabytes into large pages takes a busy machine long.
-constexpr std::chrono::milliseconds start_limit{180'000};
+constexpr std::chrono::milliseconds start_limit{600'000};
 constexpr std::chrono::milliseconds freeze_limit{5'000}, kill_limit{30'000};
 constexpr std::uint64_t memory_margin = 512 * MiB;  // left for keys, counterparts and everybody else
 
@@ -168,7 +168,7 @@ Result<void> Domain::wait_until_ready() {
             if (auto client = connect(options)) return {};
         daemon_.wait_a_little();
     }
-    return Error{Code::timeout, "the daemon did not serve " + socket_ + " within 180 s: " + last_words()};
+    return Error{Code::timeout, "the daemon did not serve " + socket_ + " within 600 s: " + last_words()};
 }
 
 std::string Domain::last_words() const {
