@@ -351,13 +351,14 @@ TEST_CASE("wrong commands and arguments are refused with what would be right") {
     refused("keys", "[1]", "JSON object");
     refused("keys", "{", "JSON object");
     refused("keys", std::string(100'000, '['), "allowed");
-    refused("keys", std::string(60'000, '['), "JSON object");
+    refused("keys", std::string(5'000, '['), "allowed");
+    refused("keys", std::string(4'000, '['), "JSON object");
     refused("keys", R"({"limit": 0})", "whole number");
     refused("keys", R"({"limit": -1})", "whole number");
     refused("keys", R"({"limit": 1.5})", "whole number");
     refused("keys", R"({"limit": "all"})", "whole number");
     refused("keys", R"({"cursor": null})", "whole number");
-    const std::string deep = std::string(30'000, '[') + std::string(30'000, ']');
+    const std::string deep = std::string(2'000, '[') + std::string(2'000, ']');
     refused("keys", R"({"cursor": )" + deep + "}", "is array; it takes a whole number");
     refused("keys", R"({"prefix_hex": )" + deep + "}", "is array; it takes a string");
     refused("keys", R"({"prefix_hex": "0"})", "two digits");

@@ -5,7 +5,8 @@
 namespace maru::daemon {
 namespace {
 
-constexpr std::size_t arguments_bytes_max = 64 * KiB;
+// Names of an object are looked up one by one: 64 KiB of them would hold the loop for 100 ms.
+constexpr std::size_t arguments_bytes_max = 4 * KiB;
 
 struct Command {
     const char* name;
