@@ -33,12 +33,14 @@ void file(const std::string& text) {
 }
 
 void pool_argument(const std::string& text) {
-    const auto pool = parse_pool_argument(text);
-    if (!pool) return require(pool.error().text.find("--pool ") == 0, "an error of --pool does not name it");
-    require(bool(pool::check_name(pool->config.name)), "--pool let a name through that no pool may have");
-    require(pool->config.size >= 4 * KiB, "--pool let a size below 4 KiB through");
+    const auto source = parse_pool_argument(text, 0);
+    if (!source)
+        return require(source.error().text.find("--pool ") == 0, "an error of --pool does not name it");
+    require(bool(pool::check_name(source->config.name)), "--pool let a name through that no pool may have");
+    require(source->config.kind == pool::Kind::devdax || source->config.size >= 4 * KiB,
+            "--pool let a size below 4 KiB through");
     Config config;
-    require(bool(add_pools(config, {*pool})), "a pool of --pool was not taken");
+    require(bool(add_pools(config, {*source})), "a pool of --pool was not taken");
     (void)explain_config(config, {});
 }
 

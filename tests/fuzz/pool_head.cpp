@@ -72,9 +72,7 @@ void attach_on_heap(std::span<const std::byte> head, std::size_t bytes) {
 }
 
 void start_on(std::span<const std::byte> head, std::uint64_t pool_bytes) {
-    static fuzz::MemoryPool pool(fuzz::small_plan().pools[0].bytes);
-    pool.resize(0);
-    pool.resize(round_up(std::max<std::uint64_t>(pool_bytes, 4096), 4096));
+    fuzz::MemoryPool pool(round_up(std::max<std::uint64_t>(pool_bytes, 4096), 4096));
     pool.write(head.first(std::min<std::size_t>(head.size(), pool.size())));
     shm::Mapping mapping;
     std::optional<table::Control> control;
