@@ -190,6 +190,7 @@ class Guest:
             extra += ["-object", backend]
         if kinds == {"hmem"}:
             [device] = self.devices
+            assert self.memory <= 2048 * MIB, "what is more lies above 4 GiB, where the device should"
             machine += f",max-ram-below-4g={self.memory}"
             extra = ["-m", f"{self.memory + device.memory.size}B", *extra[2:],
                      "-object", f"memory-backend-ram,id=ram,size={self.memory}",
