@@ -286,6 +286,7 @@ std::uint64_t page_bytes_max(const Control& control) {
     for (std::uint32_t p = 0; p < control.pool_count(); ++p)
         if (control.pool(p).state.load(shm::relaxed) == static_cast<std::uint32_t>(PoolState::active))
             largest = std::max<std::uint64_t>(largest, control.pool(p).unit_count.load(shm::relaxed));
+    largest = std::min<std::uint64_t>(largest, control.region_count());  // damage: no search may be longer
     return std::max(largest * control.region_unit() / 4 / page_align, std::uint64_t{1}) * page_align;
 }
 
