@@ -8,6 +8,8 @@
 #include "table/clients.hpp"
 #include "table/index.hpp"
 #include "table/regions.hpp"
+#include "table/repair_plan.hpp"
+#include "table/seal.hpp"
 
 namespace maru::table {
 namespace {
@@ -21,6 +23,9 @@ class Look {
     explicit Look(const Control& control) : control_(control) {}
 
     CheckReport run() {
+        superblock();
+        pools();
+        namespaces();
         regions();
         clients();
         records();
@@ -49,6 +54,61 @@ class Look {
     }
     bool holder_gone(std::uint64_t word) const {
         return owner_gone(Owner::of(holder::slot(word), holder::generation(word))) || holder::slot(word) == 0;
+    }
+
+    void superblock() {
+        const Superblock& super = control_.super();
+        const std::uint64_t bound = super.bound.load(shm::acquire), epoch = super.epoch.load(shm::acquire);
+        if (epoch == 0 || epoch < bound || epoch > last::epoch_mask / 2)
+            find("epoch is impossible", "superblock", epoch, bound);
+        const std::uint64_t eviction = super.eviction.load(shm::relaxed);
+        if (eviction > static_cast<std::uint64_t>(EvictionPolicy::none))
+            find("eviction policy that does not exist", "superblock", eviction);
+        for (std::uint32_t h = 0; h < control_.host_count(); ++h)
+            if (const std::uint64_t state = control_.host(h).state.load(shm::relaxed); state > 1)
+                find("host in a state that does not exist", at("host", h), state);
+    }
+
+    static bool is_name(const std::string& name) {
+        return !name.empty() && std::all_of(name.begin(), name.end(), [](char letter) {
+            return static_cast<unsigned char>(letter) > 0x20 && letter != 0x7f;
+        });
+    }
+
+    void pools() {
+        std::uint64_t units = 0;
+        for (std::uint32_t p = 0; p < control_.pool_count(); ++p) {
+            const PoolEntry& pool = control_.pool(p);
+            const std::uint32_t state = pool.state.load(shm::acquire),
+                                count = pool.unit_count.load(shm::relaxed),
+                                first = pool.first_unit.load(shm::relaxed);
+            if (state > static_cast<std::uint32_t>(PoolState::removed)) {
+                find("pool in a state that does not exist", at("pool", p), state);
+                continue;
+            }
+            if (state == static_cast<std::uint32_t>(PoolState::none)) {
+                if (count != 0 || p == 0) find("units of no pool", at("pool", p), first, count);
+                continue;
+            }
+            const std::uint64_t bytes = pool.bytes.load(shm::relaxed),
+                                offset = pool.data_offset.load(shm::relaxed);
+            const bool behind = p != 0 || offset >= control_.control_bytes();
+            if (count == 0 || first != units || count > control_.region_count() - units || !behind ||
+                offset > bytes || count > (bytes - offset) / control_.region_unit())
+                find("units of a pool do not lie inside it", at("pool", p), offset, first, count);
+            if (!is_name(pool.name.get())) find("pool without a name", at("pool", p));
+            units += std::min<std::uint64_t>(count, control_.region_count() - units);
+        }
+    }
+
+    void namespaces() {
+        for (std::uint32_t id = 0; id < control_.namespace_count(); ++id) {
+            const NamespaceEntry& entry = control_.name_space(id);
+            const std::uint64_t state = entry.state.load(shm::acquire);
+            if (id == 0 && (state & 1) == 0) find("default namespace is not in use", "namespace 0", state);
+            if ((state & 1) != 0 && !is_name(entry.name.get()))
+                find("namespace without a name", at("namespace", id), state);
+        }
     }
 
     /// Marks the records of each region; finds regions whose numbers make no sense or overlap.
@@ -82,6 +142,9 @@ class Look {
             if (view->page_count == 0 || page == 0 ||
                 page > view->unit_count * control_.region_unit() / view->page_count)
                 find("pages of a region do not fit into it", at("region", r), word, view->page_count, page);
+            const std::uint32_t granules = control_.region(r).granules.load(shm::relaxed);
+            if (granules != (view->page_count + records_per_granule - 1) / records_per_granule)
+                find("region has other granules than pages", at("region", r), granules, view->page_count);
             for (std::uint32_t i = 0; i < view->page_count; ++i) {
                 auto& mark = region_of_[view->first_record + i];
                 if (mark != 0)
@@ -159,7 +222,35 @@ class Look {
             const std::uint16_t key = record.key_length.load(shm::relaxed);
             if (key == 0 || key > key_length_max)
                 find("key of an impossible length", at("record", n), word, key);
+            else
+                object_proof(n, record, state, word);
         }
+    }
+
+    /// The record proves itself: its namespace, its hash and its seal fit to what it says.
+    void object_proof(std::uint32_t n, const PageRecord& record, State state, std::uint64_t word) {
+        const std::uint32_t id = record.name_space.load(shm::relaxed),
+                            epoch = record.namespace_epoch.load(shm::relaxed);
+        const std::uint64_t name_space =
+            id < control_.namespace_count() ? control_.name_space(id).state.load(shm::acquire) : 0;
+        const std::uint16_t length = record.key_length.load(shm::relaxed);
+        const std::uint64_t low = record.hash_low.load(shm::relaxed),
+                            high = record.hash_high.load(shm::relaxed),
+                            stamp = record.checksum.load(shm::relaxed);
+        const std::uint64_t seal = record_seal(record, state.generation);
+        const std::string bytes = inline_key(record);
+        shm::fence(shm::acquire);  // with the fence of who fills the record for another object
+        if (generation_of(record.state.load(shm::acquire)) != state.generation) return;
+        if ((name_space & 1) == 0)
+            return find("object of a namespace that is not in use", at("record", n), word, id);
+        if (epoch > control_.name_space(id).epoch.load(shm::relaxed))
+            find("object of an epoch that has not come", at("record", n), word, epoch);
+        const bool whole = length <= key_inline_max;
+        const Key key = whole ? control_.key(id, bytes) : Key{};
+        if (whole && (key.low != low || key.high != high))
+            find("key has another hash than its record says", at("record", n), word, low, key.low);
+        if (control_.checksum_mode() == ChecksumMode::off && stamp != 0 && stamp != seal)
+            find("record does not have its seal", at("record", n), word, stamp, seal);
     }
 
     void record_owner(std::uint32_t n, State state, std::uint64_t word) {
@@ -200,6 +291,8 @@ class Look {
                 find("tentative slot that nobody will finish", where, word, state_word);
             return;
         }
+        // Of a page that is RETIRED by now: stale, and cleared by whoever takes the page.
+        if (slot::same_generation(word, state.generation) && state.phase == Phase::retired) return;
         if (!slot::same_generation(word, state.generation) || !is_live(state.phase)) {
             find("slot names no live record", where, word, state_word);
             return;
@@ -257,12 +350,22 @@ class Look {
             if (linked[link - 1]) find("overflow bucket linked twice", at("overflow bucket", link - 1), b);
             linked[link - 1] = true;
         }
+        std::vector<bool> reached(control_.overflow_count(), false);
+        for (std::uint64_t home = 0; home < control_.bucket_count(); ++home) {
+            std::uint64_t link = control_.bucket(home).link.load(shm::acquire);
+            for (int hop = 0; hop < chain_hops_max && link != 0 && link <= control_.overflow_count(); ++hop) {
+                reached[link - 1] = true;
+                link = control_.bucket(control_.bucket_count() + link - 1).link.load(shm::acquire);
+            }
+        }
         for (std::uint32_t n = 0; n < control_.overflow_count(); ++n) {
             const std::uint64_t claim = control_.overflow_claim(n).load(shm::acquire);
             if (overflow_claim::in_progress(claim)) {
                 if (!owner_known(overflow_claim::owner(claim)))
                     find("overflow bucket claimed by a client that does not exist", at("overflow bucket", n),
                          claim);
+            } else if (linked[n] && !reached[n]) {
+                find("overflow bucket that no chain reaches", at("overflow bucket", n), claim);
             } else if (claim > overflow_claim::linked || (claim == overflow_claim::linked) != linked[n]) {
                 find("overflow bucket and its claim disagree", at("overflow bucket", n), claim, linked[n]);
             }
@@ -284,6 +387,12 @@ class Look {
                 ++report_.pins;
                 const std::string where = at("pin chunk", c) + " pin " + std::to_string(i);
                 if (owner == 0) find("pin of nobody", where, word);
+                const bool protects = pin::kind(word) == PinKind::lease || pin::kind(word) == PinKind::key;
+                if (protects && (chunk.summary.load(shm::acquire) >> i & 1) == 0)
+                    find("pin that no scan finds", where, word);
+                if (const std::uint64_t epoch = chunk.epoch.load(shm::acquire);
+                    pin::Epoch::get(word) != (epoch & pin::Epoch::mask))
+                    find("pin of another time of its chunk", where, word, epoch);
                 if (pin::kind(word) == PinKind::none || pin::record(word) >= control_.record_count())
                     find("pin names a record that does not exist", where, word);
             }

@@ -9,19 +9,16 @@
 #include "base/size.hpp"
 #include "shm/mapping.hpp"
 #include "table/plan.hpp"
+#include "table/superblock.hpp"
 
 namespace maru::table {
 namespace {
 
-constexpr std::uint64_t immutable_words = offsetof(Superblock, checksum) / 8;
+/// Set while a repair attaches: it may go on with what an earlier one left.
+thread_local bool accept_unfinished_repair = false;
 
-std::uint64_t immutable_checksum(std::span<std::byte> memory) {
-    const auto* words = shm::table_at<Word64>(memory, 0, immutable_words);
-    std::uint64_t copy[immutable_words];
-    for (std::uint64_t i = 0; i < immutable_words; ++i)
-        copy[i] = words[i].load(shm::relaxed);
-    copy[0] = superblock_magic;  // written last: not yet there while a format computes this
-    return XXH3_64bits(copy, sizeof copy);
+bool is_unfinished_repair(std::uint64_t magic) {
+    return magic == magic_deciding || magic == magic_indexing;
 }
 
 void store_uuid(Word64 (&words)[2], const Uuid& uuid) {
@@ -130,14 +127,18 @@ Result<Control> Control::format(std::span<std::byte> memory, const FormatPlan& p
     auto* names = shm::table_at<NamespaceEntry>(memory, layout->namespaces_at, plan.namespaces);
     names[0].name.set("default");
     names[0].state.store(1 | std::uint64_t{1} << 32, shm::relaxed);
-    super->checksum.store(immutable_checksum(memory), shm::relaxed);
+    super->checksum.store(checksum_of(read_immutable(*super)), shm::relaxed);
     super->magic.store(superblock_magic, shm::release);  // pairs with the acquire in attach
     return attach(memory);
 }
 
 bool Control::is_blank(std::span<std::byte> memory) {
     const auto* super = shm::table_at<Superblock>(memory, 0, 1);
-    return super != nullptr && super->magic.load(shm::acquire) == 0;
+    if (super == nullptr || super->magic.load(shm::acquire) != 0) return false;
+    // Whole but for its magic, and served before: that is damage. A format that lacks its last word was never
+    // served.
+    return super->daemon_generation.load(shm::relaxed) == 0 ||
+           super->checksum.load(shm::relaxed) != checksum_of(read_immutable(*super));
 }
 
 Result<Control> Control::attach(std::span<std::byte> memory) {
@@ -145,15 +146,18 @@ Result<Control> Control::attach(std::span<std::byte> memory) {
     if (super == nullptr)
         return damaged("only " + format_size(memory.size()) + " are mapped, less than a superblock");
     const std::uint64_t magic = super->magic.load(shm::acquire);  // pairs with the release that ends a format
-    if (magic == 0) return damaged("the memory is blank: no domain was formatted here");
-    if (magic != superblock_magic)
+    if (magic == 0 && is_blank(memory)) return damaged("the memory is blank: no domain was formatted here");
+    if (is_unfinished_repair(magic) && !accept_unfinished_repair)
+        return damaged("a repair was cut short: run maructl check --repair again, it goes on");
+    if (magic != superblock_magic && !is_unfinished_repair(magic))
         return damaged("the memory holds something else: magic " + hex(magic) + ", expected " +
                        hex(superblock_magic));
     const std::uint32_t version = super->version.load(shm::relaxed);
     if (version != layout_version)
         return Error{Code::version, "control region: layout version " + std::to_string(version) +
                                         ", this build knows version " + std::to_string(layout_version)};
-    const std::uint64_t sum = immutable_checksum(memory), stored = super->checksum.load(shm::relaxed);
+    const std::uint64_t sum = checksum_of(read_immutable(*super)),
+                        stored = super->checksum.load(shm::relaxed);
     if (sum != stored) return damaged("superblock checksum is " + hex(stored) + ", computed " + hex(sum));
     const std::uint64_t bytes = super->control_bytes.load(shm::relaxed);
     if (bytes < sizeof(Superblock) || bytes > memory.size())
@@ -162,6 +166,27 @@ Result<Control> Control::attach(std::span<std::byte> memory) {
     Control control;
     if (!control.bind(memory.first(bytes)))
         return damaged("a table lies outside of it or has an impossible size");
+    return control;
+}
+
+ImmutableWords read_immutable(const Superblock& super) {
+    ImmutableWords words;
+    const auto* from = shm::table_at<Word64>(
+        {const_cast<std::byte*>(reinterpret_cast<const std::byte*>(&super)), sizeof super}, 0, words.size());
+    for (std::size_t i = 0; i < words.size(); ++i)
+        words[i] = from[i].load(shm::relaxed);
+    return words;
+}
+
+std::uint64_t checksum_of(ImmutableWords words) {
+    words[0] = superblock_magic;  // written last: not yet there while a format computes this
+    return XXH3_64bits(words.data(), sizeof words);
+}
+
+Result<Control> attach_for_repair(std::span<std::byte> memory) {
+    accept_unfinished_repair = true;
+    auto control = Control::attach(memory);
+    accept_unfinished_repair = false;
     return control;
 }
 

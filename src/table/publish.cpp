@@ -4,6 +4,7 @@
 #include "base/fault_point.hpp"
 #include "base/mutant.hpp"
 #include "table/index.hpp"
+#include "table/seal.hpp"
 #include "table/worker.hpp"
 
 namespace maru::table {
@@ -180,6 +181,8 @@ Code Worker::publish(const Key& key, Page& page, std::uint64_t length, std::uint
         pins_.count(Counter::duplicates);
         return Code::exists;
     }
+    // Where values have no checksums the record proves itself in their place, to a repair.
+    if (control_.checksum_mode() == ChecksumMode::off) checksum = record_seal(key, page.generation, length);
     PinSlot slot;
     const bool own_thread = page.token != 0 && pins_.find(page.token, &slot);
     if (!own_thread && !pins_.take(&slot)) return Code::full;

@@ -36,6 +36,7 @@ FormatPlan plan_of(const Shape& shape) {
     plan.records = shape.records;
     plan.pins = shape.pins;
     plan.clients = shape.clients;
+    plan.checksum = shape.checksum;
     PoolPlan pool;
     pool.uuid = Uuid::random();
     pool.name = "test";

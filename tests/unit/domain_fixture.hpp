@@ -34,6 +34,7 @@ struct Shape {
     std::uint32_t records = 0;
     std::uint32_t pins = 4096;
     std::uint32_t clients = 16;
+    ChecksumMode checksum = ChecksumMode::off;
 };
 
 inline constexpr std::uint32_t page_of_256k = 64;  // in units of 4 KiB: 8 pages in a unit of 2 MiB

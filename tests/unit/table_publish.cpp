@@ -62,7 +62,7 @@ TEST_SUITE("table publish") {
     }
 
     TEST_CASE("a checksum that came with the value comes back with it") {
-        Domain domain;
+        Domain domain({.checksum = ChecksumMode::publish});
         Client& writer = domain.client();
         Page page = writer.alloc();
         REQUIRE(writer.worker.publish(writer.key("sum"), page, 4, 0x0123456789abcdef) == Code::ok);
