@@ -29,6 +29,7 @@ int show_namespaces(const Options& options);
 int show_keys(const Options& options, const std::string& prefix, std::uint64_t limit);
 /// Also without a daemon.
 int run_check(const Options& options, const Where& where);
+int run_repair(const Options& options, const Where& where);
 int run_dump(const Options& options, const Where& where);
 
 // -- data; keys as bytes

@@ -38,6 +38,7 @@ struct Line {
     std::string key, file, output = "-", prefix, page_size;
     std::vector<std::string> keys;
     std::uint64_t limit = 0;
+    bool repair = false;
 };
 
 int wrong_use(const Error& error) {
@@ -136,10 +137,20 @@ void add_offline(CLI::App& app, Line& line, Command* chosen) {
             ->type_name("FILE");
         return command;
     };
-    add("check", "Look at every table of the control region; 0: clean, 1: findings, 2: could not check",
-        "maructl check && echo sound\n  maructl check --pool shm:main")
-        ->callback(
-            [chosen] { *chosen = [](const Line& given) { return run_check(given.options, given.where); }; });
+    auto* check =
+        add("check", "Look at every table of the control region; 0: clean, 1: findings, 2: could not check",
+            "maructl check && echo sound\n  maructl check --pool shm:main\n  maructl check --repair --config "
+            "/etc/maru/maru.toml");
+    check->add_flag(
+        "--repair", line.repair,
+        "Make a damaged domain sound again, keeping every object that can be proven; needs that no daemon "
+        "and no client runs");
+    check->callback([chosen] {
+        *chosen = [](const Line& given) {
+            return given.repair ? run_repair(given.options, given.where)
+                                : run_check(given.options, given.where);
+        };
+    });
     add("dump", "Every table of the control region as JSON lines", "maructl dump | grep '\"records\"'")
         ->callback(
             [chosen] { *chosen = [](const Line& given) { return run_dump(given.options, given.where); }; });
