@@ -12,7 +12,7 @@ FoundPool find_pool(const pool::PoolConfig& wanted) {
     found.config.size = pool::existing_bytes(wanted).value_or(0);
     if (found.config.size == 0) return found;
     found.config.prefault = pool::Prefault::none;
-    found.config.reserve = false;  // a look takes no memory
+    found.config.reserve = wanted.kind == pool::Kind::hugetlb;  // a look takes no memory; there it has all
     auto opened = pool::open(found.config);
     if (opened)
         found.pool = std::move(*opened);

@@ -121,6 +121,18 @@ TEST_SUITE("table check") {
         CHECK(look(domain.control()).findings_total == 0);
     }
 
+    TEST_CASE("a slot of a retired page is stale, and no finding") {
+        // What somebody leaves who stops between RETIRED and the clearing of the slot.
+        Domain domain;
+        Client& engine = domain.client();
+        const Page page = engine.put_and_hold("k", "value");
+        domain.set_phase(page.record, Phase::retired);
+        REQUIRE(domain.slots_of(page.record).size() == 1);
+        const CheckReport report = look(domain.control());
+        CHECK_MESSAGE(report.findings_total == 0, describe(report));
+        engine.worker.free(page);
+    }
+
     TEST_CASE("what only one of two looks saw is no finding") {
         Damaged given;
         given.slot().fetch_or(slot::Tentative::put(1), shm::seq_cst);
