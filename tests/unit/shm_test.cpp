@@ -45,6 +45,7 @@ std::vector<std::byte> pattern(std::size_t size) {
     return made;
 }
 
+#if defined(__x86_64__)
 bool processor_has(const std::string& flag) {
     std::ifstream facts("/proc/cpuinfo");
     std::string word;
@@ -52,6 +53,7 @@ bool processor_has(const std::string& flag) {
         if (word == flag) return true;
     return false;
 }
+#endif
 
 }  // namespace
 
