@@ -164,6 +164,39 @@ def test_what_cannot_be_repaired_says_why(domain, engine):
     assert gone.code == CANNOT, gone
 
 
+def test_a_daemon_on_a_damaged_region_serves_or_says_why(make_domain):
+    """Each table scribbled over at rest: the daemon that starts on it serves or ends with a reason, it does not crash or
+    stand still; neither does an engine that connects; afterwards it can be repaired."""
+    domain = make_domain()
+    domain.expect_clean = False
+    fill(domain)
+    whole = domain.pool_path.read_bytes()
+    dice = random.Random(int(os.environ.get("MARU_REPAIR_SEED", 1)))
+    for name, (start, end) in sorted(places_of(domain).items()):
+        scribble(domain, 0, whole)
+        for _ in range(6):
+            at = dice.randrange(start, end) & ~7
+            scribble(domain, at, dice.choice([bytes(256), b"\xff" * 256, dice.randbytes(64)])[:end - at])
+        size = domain.log.stat().st_size
+        domain.start(wait=False)
+        try:
+            domain.wait_ready()
+        except AssertionError:
+            assert domain.process.returncode > 0, (name, domain.process.returncode, domain.log_tail())
+            assert domain.log.stat().st_size > size + 20, (name, "ended without a word")
+            continue
+        engine = domain.engine(connect=False)
+        engine("connect", pool=4 * MIB, page=64 * KIB)
+        for number in range(10):
+            engine("get", key=f"k{number}")
+            engine("put", key=f"n{name}{number}", id=number, size=1000)
+        assert engine.alive() and domain.running(), (name, domain.log_tail())
+        engine.kill()
+        domain.kill()
+        ended = offline(domain, "--json", "check", "--repair")
+        assert ended.code == DONE, (name, ended)
+
+
 def test_damage_while_engines_run_ends_nobody(make_domain):
     """Scribbles under a running daemon and engines: errors, no crash, no standstill."""
     domain = make_domain()
