@@ -99,9 +99,10 @@ void Simulation::fill(Process& daemon) {
         return true;
     };
     if (scenario_.ballast > 0) {  // of another class than the clients' pages
-        (void)claim_region(worker, world_.page_class(2), 0, false, nullptr);
+        (void)claim_region(worker, world_.page_class(world_.namespace_of(scenario_.keys.most)), 0, false,
+                           nullptr);
         for (std::uint32_t b = 0; b < scenario_.ballast; ++b)
-            if (!put(scenario_.keys.most + b, world_.page_class(2)))
+            if (!put(scenario_.keys.most + b, world_.page_class(world_.namespace_of(scenario_.keys.most))))
                 std::fprintf(stderr, "sim: no room for ballast\n");
     }
     (void)claim_region(worker, world_.page_class(0), 0, false, nullptr);

@@ -54,8 +54,10 @@ void World::format() {
         std::exit(2);
     }
     control_.emplace(*formatted);
-    for (std::uint32_t ns = 1; ns < 3; ++ns)
+    for (std::uint32_t ns = 1; ns < 3; ++ns) {
+        control_->name_space(ns).name.set("namespace-" + std::to_string(ns));
         control_->name_space(ns).state.store(1 | std::uint64_t{1} << 32, shm::relaxed);
+    }
     snapshot_.assign(memory_.get(), memory_.get() + bytes_);
     for (const auto units : scenario_.pools)
         units_ += units;
@@ -69,7 +71,7 @@ void World::name_keys() {
     std::uint64_t home = 0;
     for (std::uint32_t n = 0; names_.size() < wanted; ++n) {
         const std::string name = "key" + std::to_string(n);
-        const Key key = control_->key(0, name);
+        const Key key = control_->key(namespace_of(static_cast<std::uint32_t>(names_.size())), name);
         if (names_.empty()) {
             tag = Control::tag_of(key.low);
             home = control_->home_of(key.low);
@@ -89,7 +91,7 @@ void World::reset() {
 }
 
 Key World::key(std::uint32_t number) const {
-    return control_->key(0, names_[number]);
+    return control_->key(namespace_of(number), names_[number]);
 }
 
 int World::key_of_hash(std::uint64_t hash_low) const {

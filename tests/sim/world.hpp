@@ -89,6 +89,8 @@ class World {
     std::string describe(const void* place, std::uint64_t value) const;
 
     table::PageClass page_class(std::uint32_t name_space) const { return {1, name_space}; }
+    /// Of a key by its number: ballast has one of its own, so that nobody takes or evicts its pages.
+    std::uint32_t namespace_of(std::uint32_t key) const { return key < scenario_.keys.most ? 0 : 2; }
 
   private:
     void format();
