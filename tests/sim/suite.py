@@ -22,15 +22,18 @@ import xml.etree.ElementTree as xml
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
+sys.path.insert(0, str(HERE / "spin"))
+import verify as spin  # noqa: E402
 SUMMARY = re.compile(
     r"^(?P<name>\S+): (?P<schedules>\d+) schedules(?P<all> \(all\))?, (?P<steps>\d+) steps, \S+ s, (?P<violations>\d+) violations",
     re.M)
 
 
 class Result:
-    def __init__(self, name, passed, text, seconds, schedules=0, steps=0, row=None):
+    def __init__(self, name, passed, text, seconds, schedules=0, steps=0, row=None, unit="schedules", note=""):
         self.name, self.passed, self.text, self.seconds = name, passed, text, seconds
         self.schedules, self.steps, self.row = schedules, steps, row
+        self.unit, self.note = unit, note
 
 
 def simulate(sim, *arguments):
@@ -164,6 +167,18 @@ def hooks_cost_nothing(compiler, path):
                   f"{len(codes[1].splitlines())} without\n", time.monotonic() - began)
 
 
+def model_tasks():
+    """The slot protocol's model: every configuration in full, every broken rule until it is caught."""
+    for name, configuration, broken in spin.tasks():
+        yield name, model, (name, configuration, broken)
+
+
+def model(name, configuration, broken):
+    passed, line, verdict = spin.judge(configuration, broken)
+    return Result(name, passed, f"{verdict.text}\n{line}\n", verdict.seconds, unit="states", schedules=verdict.states,
+                  note=f"depth {verdict.depth}" + (f", {verdict.error}" if verdict.error else ""))
+
+
 def write_junit(path, results):
     suite = xml.Element("testsuite", name="sim", tests=str(len(results)),
                         failures=str(sum(not r.passed for r in results)))
@@ -185,14 +200,15 @@ def main():
     parser.add_argument("--only", default="", help="run only what has this text in its name")
     parser.add_argument("--compiler", default=os.environ.get("CXX", "g++"))
     options = parser.parse_args()
-    tasks = [t for t in [*compiler_tasks(shlex.split(options.compiler)), *scenario_tasks(options.sim, options.times),
+    tasks = [t for t in [*compiler_tasks(shlex.split(options.compiler)), *model_tasks(),
+                         *scenario_tasks(options.sim, options.times),
                          *mutant_tasks(options.sim, options.times)]
              if options.only in t[0]]
     results, began = [], time.monotonic()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         for result in pool.map(lambda task: task[1](*task[2]), tasks):
-            print(f"{'ok    ' if result.passed else 'FAILED'} {result.name:56} {result.schedules:8} schedules "
-                  f"{result.seconds:6.1f} s", flush=True)
+            print(f"{'ok    ' if result.passed else 'FAILED'} {result.name:56} {result.schedules:8} {result.unit:9} "
+                  f"{result.seconds:6.1f} s  {result.note}".rstrip(), flush=True)
             if not result.passed:
                 print(result.text)
             results.append(result)
@@ -202,7 +218,8 @@ def main():
         for name, what, where, schedules in rows:
             print(f"{name:27} {schedules:11}  {where:41} {what}")
     failed = sum(not r.passed for r in results)
-    print(f"\n{sum(r.schedules for r in results)} schedules, {sum(r.steps for r in results)} steps without a mutant, "
+    schedules = sum(r.schedules for r in results if r.unit == "schedules")
+    print(f"\n{schedules} schedules, {sum(r.steps for r in results)} steps without a mutant, "
           f"{len(results) - failed} passed, {failed} failed, {time.monotonic() - began:.0f} s")
     if options.junit:
         write_junit(options.junit, results)
