@@ -243,6 +243,8 @@ Result<Domain> open_domain(const Config& config, ExitCode* exit, const OpenPool&
     *exit = ExitCode::no_pool;
     if (auto opened = open_pools(configs, open, &domain); !opened) return opened.error();
     if (auto ready = attach_or_format(config, &domain, exit); !ready) return ready.error();
+    for (auto& lock : domain.locks)
+        lock.keep();  // clients hold locks in it when this daemon has ended
     *exit = ExitCode::clean;
     return domain;
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <optional>
 
@@ -82,7 +83,8 @@ std::string path_of(int socket, const std::string& otherwise) {
     return address.sun_path[0] != 0 ? std::string(address.sun_path) : otherwise;
 }
 
-Result<void> clear_the_path(const std::string& path, const sockaddr_un& address, bool* busy) {
+/// Nobody serves the path, and nothing else than a socket lies there.
+Result<void> look_at_path(const std::string& path, const sockaddr_un& address, bool* busy) {
     struct stat status {};
     if (::lstat(path.c_str(), &status) != 0) return errno == ENOENT ? Result<void>() : failed(path, "look");
     if (!S_ISSOCK(status.st_mode))
@@ -95,18 +97,43 @@ Result<void> clear_the_path(const std::string& path, const sockaddr_un& address,
                                             " is served by another process: stop that one or set "
                                             "--socket to another path"};
     }
-    if (::unlink(path.c_str()) != 0 && errno != ENOENT) return failed(path, "take over the file left behind");
+    return {};  // the new socket takes the place of the file left behind
+}
+
+/// Group and mode of the socket file at `path`, before anybody can connect.
+Result<void> open_for(const Listener::Wish& wish, const std::string& path) {
+    const group* entry = wish.group.empty() ? nullptr : ::getgrnam(wish.group.c_str());
+    if (entry != nullptr && entry->gr_gid != ::getegid() &&
+        ::chown(path.c_str(), static_cast<uid_t>(-1), entry->gr_gid) != 0 && errno != EPERM)
+        return failed(wish.path, ("give it to group " + wish.group).c_str());
+    if (::chmod(path.c_str(), wish.mode) != 0) return failed(wish.path, "set its mode");
     return {};
 }
 
-/// Group and mode, before anybody can connect.
-Result<void> open_for(const Listener::Wish& wish) {
-    const group* entry = wish.group.empty() ? nullptr : ::getgrnam(wish.group.c_str());
-    if (entry != nullptr && entry->gr_gid != ::getegid() &&
-        ::chown(wish.path.c_str(), static_cast<uid_t>(-1), entry->gr_gid) != 0 && errno != EPERM)
-        return failed(wish.path, ("give it to group " + wish.group).c_str());
-    if (::chmod(wish.path.c_str(), wish.mode) != 0) return failed(wish.path, "set its mode");
-    return {};
+/// A name beside the path, no longer than an address may be.
+std::string name_beside(const std::string& path) {
+    if (path.size() + 1 < sizeof sockaddr_un{}.sun_path) return path + "~";
+    return path.substr(0, path.size() - 1) + (path.back() == '~' ? '-' : '~');
+}
+
+/// A listening socket under another name first: its file appears at the path when connections are accepted
+/// there, with group and mode as they should be, and never before. The caller holds the path's lock.
+Result<Descriptor> listen_at(const Listener::Wish& wish) {
+    const std::string beside = name_beside(wish.path);
+    const auto address = address_of(beside);
+    if (!address) return address.error();
+    if (::unlink(beside.c_str()) != 0 && errno != ENOENT)
+        return failed(beside, "take over the file left behind");
+    Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (!socket) return failed(wish.path, "socket");
+    if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
+        return failed(wish.path, "bind");
+    Result<void> done = open_for(wish, beside);
+    if (done && ::listen(socket.get(), backlog) != 0) done = failed(wish.path, "listen");
+    if (done && ::rename(beside.c_str(), wish.path.c_str()) != 0) done = failed(wish.path, "rename");
+    if (done) return socket;
+    ::unlink(beside.c_str());
+    return done.error();
 }
 
 Result<std::optional<Descriptor>> systemd_socket() {
@@ -150,13 +177,10 @@ Result<Listener> Listener::open(const Wish& wish, bool* busy) {
                                             "; stop that one or set --socket to another path"};
     }
     made.lock_ = std::move(*lock);
-    if (auto clear = clear_the_path(wish.path, *address, busy); !clear) return clear.error();
-    made.socket_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    if (!made.socket_) return failed(wish.path, "socket");
-    if (::bind(made.socket_.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) != 0)
-        return failed(wish.path, "bind");
-    if (auto opened = open_for(wish); !opened) return opened.error();
-    if (::listen(made.socket_.get(), backlog) != 0) return failed(wish.path, "listen");
+    if (auto looked = look_at_path(wish.path, *address, busy); !looked) return looked.error();
+    auto socket = listen_at(wish);
+    if (!socket) return socket.error();
+    made.socket_ = std::move(*socket);
     return made;
 }
 

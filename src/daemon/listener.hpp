@@ -11,7 +11,8 @@ namespace maru::daemon {
 
 /// A listening Unix socket.
 ///
-/// Promise: who has one is the only daemon on its path. The file of a daemon that was killed is taken over.
+/// Promise: who has one is the only daemon on its path. The file of a daemon that was killed is taken over. A
+///          socket file that is there accepts connections, but for one that a killed daemon left.
 /// Death:   leaves a socket file that refuses connections until the next daemon replaces it.
 class Listener {
   public:

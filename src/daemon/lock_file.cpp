@@ -50,6 +50,17 @@ void write_owner(int file) {
 
 }  // namespace
 
+LockFile::~LockFile() {
+    if (file_ && is_new_ && !is_kept_) remove();
+}
+
+void LockFile::swap(LockFile& other) noexcept {
+    std::swap(file_, other.file_);
+    std::swap(path_, other.path_);
+    std::swap(is_new_, other.is_new_);
+    std::swap(is_kept_, other.is_kept_);
+}
+
 Result<LockFile> LockFile::take(const std::string& path, bool* busy) {
     *busy = false;
     for (int attempt = 0; attempt < open_attempts_max; ++attempt) {
@@ -66,12 +77,17 @@ Result<LockFile> LockFile::take(const std::string& path, bool* busy) {
             return Error{errno == EACCES || errno == EPERM ? Code::denied : Code::unavailable,
                          "lock file " + path + ": " + std::strerror(errno)};
         if (!lock(made.file_.get(), 0)) {
-            if (!still_there(made.file_.get(), path)) continue;
+            const bool replaced = !still_there(made.file_.get(), path);
+            made.keep();  // somebody else's now
+            if (replaced) continue;
             *busy = true;
             return Error{Code::unavailable,
                          path + " is locked by process " + written_owner(made.file_.get())};
         }
-        if (!still_there(made.file_.get(), path)) continue;
+        if (!still_there(made.file_.get(), path)) {
+            made.keep();  // the path names another's
+            continue;
+        }
         write_owner(made.file_.get());
         return made;
     }
@@ -100,9 +116,10 @@ bool LockFile::held(std::uint32_t first, std::uint32_t count) const {
     return ::fcntl(file_.get(), F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK;
 }
 
-void LockFile::remove() const {
-    // Another may have been made at its place: that one is somebody else's.
-    if (file_ && still_there(file_.get(), path_)) ::unlink(path_.c_str());
+void LockFile::remove() {
+    // Once, and only its own: another may have been made at its place, and that one is somebody else's.
+    if (!path_.empty() && file_ && still_there(file_.get(), path_)) ::unlink(path_.c_str());
+    path_.clear();
 }
 
 }  // namespace maru::daemon

@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/descriptor.hpp"
 #include "base/result.hpp"
@@ -15,10 +16,19 @@ namespace maru::daemon {
 /// client in slot N. The locks are open-file-description locks: each ends with the last descriptor of its
 /// description.
 ///
-/// Death: of the holder at any time frees its byte. The file stays and means nothing without a lock on it.
+/// A file that this object made is deleted with it, so that a start that fails leaves nothing; `keep` ends
+/// that. Death: of the holder at any time frees its byte. The file stays and means nothing without a lock on
+/// it.
 class LockFile {
   public:
     LockFile() = default;
+    LockFile(LockFile&& other) noexcept { swap(other); }
+    LockFile& operator=(LockFile&& other) noexcept {
+        LockFile taken(std::move(other));
+        swap(taken);
+        return *this;
+    }
+    ~LockFile();
 
     /// Opens or makes the file and takes byte 0, writing this process's id into it. Code unavailable, naming
     /// the process that holds it, when somebody else does; `busy` is set then.
@@ -34,12 +44,16 @@ class LockFile {
     bool held(std::uint32_t first, std::uint32_t count = 1) const;
 
     /// Deletes the file; this object's lock goes when it does.
-    void remove() const;
+    void remove();
+    /// The file outlives this object.
+    void keep() { is_kept_ = true; }
 
   private:
+    void swap(LockFile& other) noexcept;
+
     Descriptor file_;
     std::string path_;
-    bool is_new_ = false;
+    bool is_new_ = false, is_kept_ = false;
 };
 
 }  // namespace maru::daemon

@@ -45,11 +45,6 @@ std::string living_client(const LockFile& lock, const std::optional<table::Contr
 
 }  // namespace
 
-OfflineDomain::~OfflineDomain() {
-    for (const auto& lock : locks)
-        if (lock.is_new()) lock.remove();
-}
-
 Result<OfflineDomain> open_offline(const std::vector<pool::PoolConfig>& pools, ExitCode* exit) {
     OfflineDomain domain;
     auto locks = lock_pools(pools, exit);

@@ -21,17 +21,12 @@ struct FoundPool {
 /// Death:   frees the locks; a lock file that was made here may stay.
 /// Threads: one.
 struct OfflineDomain {
-    std::vector<LockFile> locks;   // one a pool; the first is the domain's
+    std::vector<LockFile> locks;   // one a pool; the first is the domain's. One made here goes with this
     std::vector<FoundPool> pools;  // in the order of the config; the first carries the control region
     shm::Mapping mapping;          // of the control region, when that could be attached
     std::optional<table::Control> control;
     Head head;
     std::string client;  // one that is not proven dead, for people; empty: there is none
-
-    OfflineDomain() = default;
-    OfflineDomain(OfflineDomain&&) = default;
-    OfflineDomain& operator=(OfflineDomain&&) = delete;
-    ~OfflineDomain();  // deletes the lock files that were not there before: a younger one knows no clients
 };
 
 /// Takes the locks of the pools and opens what is there. `exit` tells how a failure ends a program: owned

@@ -120,7 +120,7 @@ ExitCode remove_domain(const Config& config, bool yes) {
     if (!found) return failed(exit, found.error().text);
     if (exit = consent(*found, "removed", yes); exit != ExitCode::clean) return exit;
     if (auto done = delete_files(pools); !done) return failed(ExitCode::failure, done.error().text);
-    for (const auto& lock : found->domain.locks)
+    for (auto& lock : found->domain.locks)
         lock.remove();
     std::cout << (found->loss.empty() ? "nothing to remove" : "removed " + found->loss) << '\n';
     return ExitCode::clean;

@@ -3,7 +3,9 @@
 import os
 import pathlib
 import signal
+import socket
 
+import pytest
 from harness import KIB, MIB, OK, SHM, SLOWER, wait_until
 
 ROUNDS = int(os.environ.get("MARU_LEFTOVER_ROUNDS", 25 // SLOWER))
@@ -60,6 +62,64 @@ def test_killed_while_it_formats(make_domain):
         domain.kill()
         domain.start()
         domain.engine(pool=4 * MIB, page=64 * KIB).good("put", key="k", id=1, size=10)
+
+
+@pytest.mark.parametrize("spoil", ["too large", "wrong type"])
+def test_a_start_that_fails_leaves_no_lock_file(make_domain, spoil):
+    """No pool that can be used, exit 4: nothing stays beside the path that was asked for."""
+    domain = make_domain(start=False)
+    domain.expect_clean = False
+    if spoil == "too large":
+        domain.pool = "1000TiB"
+        domain.write_config()
+    else:
+        domain.pool_path.mkdir()
+    try:
+        domain.start(wait=False)
+        assert domain.process.wait(20) == 4, domain.log_tail()
+        left = {path.name.removeprefix(domain.pool_path.name) for path in SHM.glob(f"*{domain.unique}*")}
+        assert left <= ({""} if spoil == "wrong type" else set()), left
+        assert sorted(path.name for path in domain.folder.iterdir()) == ["daemon.log", "maru.toml"]
+    finally:
+        if spoil == "wrong type":
+            domain.pool_path.rmdir()
+
+
+def test_a_start_that_fails_keeps_an_old_lock_file(make_domain):
+    """Clients hold locks in it: it is not the failing daemon's to delete."""
+    domain = make_domain()
+    engine = domain.engine(pool=4 * MIB, page=64 * KIB)
+    engine.good("put", key="k", id=1, size=1000)
+    domain.kill()
+    domain.pool = "32MiB"
+    domain.write_config()
+    lock = domain.pool_path.with_name(domain.pool_path.name + ".lock")
+    inode = lock.stat().st_ino
+    domain.start(wait=False)
+    assert domain.process.wait(20) == 4, domain.log_tail()
+    assert lock.stat().st_ino == inode
+    domain.pool = "64MiB"
+    domain.write_config()
+    domain.start()
+    wait_until(lambda: engine("ping").status == OK, "the client is back")
+    assert engine.good("get", key="k").right
+
+
+def test_a_socket_file_that_is_there_accepts(make_domain):
+    """Whoever waits for the file to come can connect at once; a daemon that was killed leaves one that refuses, until
+    its successor's takes its place."""
+    domain = make_domain(start=False)
+    for _ in range(10):
+        inode = domain.socket.stat().st_ino if domain.socket.exists() else None
+        domain.start(wait=False)
+        while not domain.socket.exists() or domain.socket.stat().st_ino == inode:
+            assert domain.process.poll() is None, domain.log_tail()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+            client.connect(str(domain.socket))
+        assert domain.socket.stat().st_mode & 0o777 == 0o660
+        domain.kill()
+    domain.start()
+    assert {path.name for path in domain.folder.glob("m.sock*")} == {"m.sock", "m.sock.lock"}
 
 
 def test_two_daemons_side_by_side(make_domain):
