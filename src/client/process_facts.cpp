@@ -8,6 +8,8 @@
 #include <sstream>
 #include <string>
 
+#include "base/exec_stamp.hpp"
+
 namespace maru::client {
 namespace {
 
@@ -25,14 +27,10 @@ std::uint64_t start_time() {
 }
 
 std::uint64_t exec_stamp() {
-    const auto* random =
-        reinterpret_cast<const void*>(::getauxval(AT_RANDOM));  // 16 fresh bytes at each exec
-    std::uint64_t stamp = 0;
-    if (random != nullptr) std::memcpy(&stamp, random, sizeof stamp);
-    // These bytes also seed the stack protector: only a digest of half their size leaves the process.
-    stamp ^= stamp >> 33;
-    stamp *= 0xff51afd7ed558ccdULL;
-    return (stamp >> 32 ^ stamp) & 0xffffffff;
+    const auto* random = reinterpret_cast<const void*>(::getauxval(AT_RANDOM));
+    unsigned char bytes[exec_random_bytes] = {};
+    if (random != nullptr) std::memcpy(bytes, random, sizeof bytes);
+    return exec_stamp_from(bytes);
 }
 
 }  // namespace

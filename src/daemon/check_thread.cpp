@@ -3,6 +3,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <new>
+#include <system_error>
 #include <utility>
 
 #include "daemon/admin.hpp"
@@ -17,7 +20,7 @@ CheckThread::~CheckThread() {
     if (thread_.joinable()) thread_.join();
 }
 
-void CheckThread::ask(std::function<void(const std::string&)> then) {
+void CheckThread::ask(std::function<void(const Result<std::string>&)> then) {
     asked_.push_back(std::move(then));
     if (running_.empty()) start();
 }
@@ -28,20 +31,40 @@ void CheckThread::start() {
         waiting_ = 0;
         finished();
     });
-    thread_ = std::thread([this] {
-        answer_ = check_domain(control_);
-        const std::uint64_t one = 1;
-        while (::write(signal_.get(), &one, sizeof one) < 0 && errno == EINTR) {
-        }
-    });
+    try {
+        thread_ = std::thread([this] {
+            answer_ = check_or_error();
+            ring();
+        });
+    } catch (const std::system_error& error) {  // no memory for its stack, or no thread left
+        answer_ = Error{Code::full, std::string("no thread for the check: ") + error.what()};
+        ring();
+    }
+}
+
+Result<std::string> CheckThread::check_or_error() const {
+    try {
+        return check_domain(control_);
+    } catch (const std::bad_alloc&) {
+        return Error{Code::full,
+                     "the check of " + std::to_string(control_.record_count()) +
+                         " page records needs more memory than this daemon may take: raise its limit "
+                         "(ulimit -d, ulimit -v)"};
+    }
+}
+
+void CheckThread::ring() const {
+    const std::uint64_t one = 1;
+    while (::write(signal_.get(), &one, sizeof one) < 0 && errno == EINTR) {
+    }
 }
 
 void CheckThread::finished() {
-    thread_.join();
+    if (thread_.joinable()) thread_.join();
     std::uint64_t count = 0;
     if (::read(signal_.get(), &count, sizeof count) < 0) count = 0;
     const auto done = std::exchange(running_, {});
-    const std::string answer = std::exchange(answer_, {});
+    const Result<std::string> answer = std::exchange(answer_, std::string());
     if (!asked_.empty()) start();
     for (const auto& then : done)
         then(answer);

@@ -23,19 +23,22 @@ class CheckThread {
     CheckThread(const CheckThread&) = delete;
     CheckThread& operator=(const CheckThread&) = delete;
 
-    void ask(std::function<void(const std::string& json)> then);
+    /// `json`, or why there is none: too little memory.
+    void ask(std::function<void(const Result<std::string>& json)> then);
 
   private:
     void start();
     void finished();
+    Result<std::string> check_or_error() const;
+    void ring() const;
 
     Loop& loop_;
     const table::Control& control_;
     Descriptor signal_;
     Operation waiting_ = 0;
     std::thread thread_;
-    std::string answer_;  // written by the thread, read after its join
-    std::vector<std::function<void(const std::string&)>> asked_, running_;
+    Result<std::string> answer_ = std::string();  // written by the thread, read after its join
+    std::vector<std::function<void(const Result<std::string>&)>> asked_, running_;
 };
 
 }  // namespace maru::daemon

@@ -1,5 +1,6 @@
 #include "daemon/process.hpp"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -8,8 +9,10 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 
+#include "base/exec_stamp.hpp"
 #include "base/uuid.hpp"
 
 #ifndef SO_PEERPIDFD
@@ -57,6 +60,10 @@ bool has_ended(int pidfd) {
     return ::poll(&look, 1, 0) == 1 && (look.revents & POLLIN) != 0;
 }
 
+bool kill_process(int pidfd) {
+    return ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0) == 0 || errno == ESRCH;
+}
+
 std::uint64_t start_time_of(std::uint32_t pid) {
     const std::string text = read_small("/proc/" + std::to_string(pid) + "/stat");
     const std::size_t name_end = text.rfind(')');  // the name may hold blanks and parentheses
@@ -68,6 +75,24 @@ std::uint64_t start_time_of(std::uint32_t pid) {
         if (at == std::string::npos) return 0;
     }
     return std::strtoull(text.c_str() + at + 1, nullptr, 10);
+}
+
+std::optional<std::uint64_t> exec_stamp_of(std::uint32_t pid) {
+    const std::string directory = "/proc/" + std::to_string(pid);
+    const std::string vector = read_small(directory + "/auxv");
+    std::uint64_t address = 0;
+    for (std::size_t at = 0; at + 2 * sizeof(std::uint64_t) <= vector.size();
+         at += 2 * sizeof(std::uint64_t)) {
+        std::uint64_t entry[2];
+        std::memcpy(entry, vector.data() + at, sizeof entry);
+        if (entry[0] == AT_RANDOM) address = entry[1];
+    }
+    if (address == 0) return std::nullopt;
+    const Descriptor memory(::open((directory + "/mem").c_str(), O_RDONLY | O_CLOEXEC));
+    unsigned char random[exec_random_bytes];
+    if (!memory || ::pread(memory.get(), random, sizeof random, static_cast<off_t>(address)) != sizeof random)
+        return std::nullopt;
+    return exec_stamp_from(random);
 }
 
 std::uint64_t own_pid_namespace() {

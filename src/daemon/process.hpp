@@ -22,9 +22,14 @@ std::optional<Peer> peer_of(int socket);
 Descriptor open_process(std::uint32_t pid);
 /// The process of this pidfd has ended.
 bool has_ended(int pidfd);
+/// SIGKILL; true also when it has ended already. False: errno says why.
+bool kill_process(int pidfd);
 
 /// Field 22 of /proc/PID/stat: clock ticks between boot and the process's start; 0 when it cannot be read.
 std::uint64_t start_time_of(std::uint32_t pid);
+/// The stamp of the program that this process runs (base/exec_stamp.hpp); nothing when the process may not be
+/// looked into, as with another user's, or is in the middle of an exec.
+std::optional<std::uint64_t> exec_stamp_of(std::uint32_t pid);
 /// The pid namespace this process sees others from.
 std::uint64_t own_pid_namespace();
 /// 128 bits that the kernel draws at each boot, in two halves.

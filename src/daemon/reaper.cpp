@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <cerrno>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -69,15 +71,27 @@ void Reaper::take_over_slot(const table::ClientView& view, bool rebooted) {
     if (view.facts.is_daemon) return dead(view.identity, "an earlier daemon");
     if (view.phase == table::ClientPhase::dead) return dead(view.identity, "its sweep was not finished");
     if (rebooted) return dead(view.identity, "the machine was restarted");
-    if (life_of(lock_, view) == Life::dead) return dead(view.identity, "its process has ended");
+    // Its connection ended with the daemon that gave the slot; without the lock it never got its welcome.
+    const bool locked = lock_.held(view.identity.slot);
+    if (!locked && take_back_connecting(view.identity)) return dead(view.identity, "it never began to work");
+    const Life life = life_of(lock_, view);
+    if (life == Life::dead)
+        return dead(view.identity, runs_another_program(lock_, view) ? "its process runs another program"
+                                                                     : "its process has ended");
     Watched watched;
     watched.identity = view.identity;
     const bool visible = view.facts.pid != 0 && view.facts.pid_namespace == own_pid_namespace();
     if (visible) watched.pidfd = open_process(view.facts.pid);
     // The number may belong to another process by now.
     if (watched.pidfd && start_time_of(view.facts.pid) != view.facts.start_time) watched.pidfd.reset();
-    spdlog::info("{} lives and may resume", name_of_client(control_, view.identity));
-    watch(watched_.insert_or_assign(view.identity.slot, std::move(watched)).first->second);
+    Watched& kept = watched_.insert_or_assign(view.identity.slot, std::move(watched)).first->second;
+    // A client holds its lock as long as it is one: who runs without it, in a file that is not younger than
+    // he, is no client any more, but nothing proves that nobody uses his memory.
+    if (life == Life::unknown && !lock_.is_new())
+        gone(kept);
+    else
+        spdlog::info("{} lives and may resume", name_of_client(control_, view.identity));
+    watch(kept);
 }
 
 void Reaper::watch(Watched& watched) {
@@ -107,6 +121,31 @@ void Reaper::disconnected(table::Identity identity) {
     watched.is_connected = false;
     if (watched.pidfd && has_ended(watched.pidfd.get())) return dead(identity, "its process has ended");
     linger(watched);
+}
+
+Result<void> Reaper::disconnect(table::Identity identity, bool kill) {
+    const auto found = watched_.find(identity.slot);
+    if (found == watched_.end() || found->second.identity.generation != identity.generation) return {};
+    Watched& watched = found->second;
+    watched.is_connected = false;
+    loop_.cancel(std::exchange(watched.lingering, 0));
+    if (take_back_connecting(identity)) {
+        dead(identity, "it was disconnected before it began to work");
+        return {};
+    }
+    gone(watched);
+    if (!kill) return {};
+    const std::string name = name_of_client(control_, identity);
+    if (!watched.pidfd)
+        return Error{Code::unavailable,
+                     name +
+                         " is fenced, but its process cannot be seen from here, so that it "
+                         "was not killed: end it where it runs"};
+    if (!kill_process(watched.pidfd.get()))
+        return Error{
+            errno == EPERM ? Code::denied : Code::unavailable,
+            name + " is fenced, but was not killed: " + std::strerror(errno) + "; kill it as its user"};
+    return {};
 }
 
 void Reaper::linger(Watched& watched) {
@@ -184,6 +223,9 @@ void Reaper::look_at_locks() {
             found.emplace_back(watched.identity, "it ended while nobody listened");
         else if (!watched.pidfd && !lock_.is_new() && !lock_.held(slot))
             found.emplace_back(watched.identity, "its lock is free");
+        else if (const auto view = table::read_client(control_, slot);
+                 view && runs_another_program(lock_, *view))
+            found.emplace_back(watched.identity, "its process runs another program");
     }
     for (const auto& [identity, proof] : found)
         dead(identity, proof);

@@ -19,7 +19,8 @@ namespace maru::daemon {
 ///
 /// *Gone*: the connection ended without a goodbye and the process still runs. Only what is safe against a
 /// living owner is undone; the slot is quarantined until there is proof. *Dead*: the process has ended (its
-/// pidfd says so after the kernel closed its files), or nobody holds the lock that only the kernel drops.
+/// pidfd says so after the kernel closed its files), it runs another program since an exec, or it cannot be
+/// seen and nobody holds the lock that only the kernel drops.
 /// Everything it had is given back.
 ///
 /// Death:   of the daemon at any point: its successor re-learns who lives and sweeps again.
@@ -42,6 +43,9 @@ class Reaper {
     void connected(table::Identity identity, Descriptor pidfd);
     /// Its connection has ended without a goodbye.
     void disconnected(table::Identity identity);
+    /// An administrator's word: fenced at once; with `kill` its process is killed, and swept when that has
+    /// ended. Its session is closed by the caller. Unavailable or denied: fenced, and could not be killed.
+    Result<void> disconnect(table::Identity identity, bool kill);
     /// An orderly end: nothing is held any more.
     void goodbye(table::Identity identity);
     /// Looks at those without a connection: at the locks of whom no pidfd watches, and at who gave himself up

@@ -70,14 +70,18 @@ Result<void> Requests::admin(Session& session, const wire::Frame& frame) {
     if (!asked) return asked.error();
     if (asked->command == "check") {
         session.hold();  // answers come in the order of the requests
-        parts_.check.ask([this, id = session.id(), request = frame.request](const std::string& json) {
+        parts_.check.ask([this, id = session.id(), request = frame.request](const Result<std::string>& json) {
             Session* waiting = parts_.session(id);
             if (waiting == nullptr) return;
-            waiting->send(wire::encode_frame(request, wire::AdminAnswer{json}));
+            if (json)
+                waiting->send(wire::encode_frame(request, wire::AdminAnswer{*json}));
+            else
+                waiting->fail(request, json.error());
             waiting->go_on();
         });
         return {};
     }
+    if (asked->command == "disconnect") return disconnect(session, frame, asked->arguments);
     auto answer = parts_.admin.answer(asked->command, asked->arguments);
     if (!answer) return answer.error();
     session.send(wire::encode_frame(frame.request, wire::AdminAnswer{std::move(*answer)}));

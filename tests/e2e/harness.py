@@ -67,7 +67,7 @@ class Reply(dict):
 class Engine:
     """One client process. Calling it sends a command and waits for the answer."""
 
-    def __init__(self, domain, name, environment=None, wrapper=()):
+    def __init__(self, domain, name, environment=None, wrapper=(), wait=True):
         self.domain, self.name = domain, name
         self.errors = domain.folder / f"{name}.stderr"
         with open(self.errors, "wb") as errors:
@@ -75,7 +75,8 @@ class Engine:
                                             stderr=errors, env={**os.environ, **(environment or {})})
         self.pid = self.process.pid
         self.rest = b""
-        assert "ready" in self.answer(within_s=10)
+        if wait:
+            assert "ready" in self.answer(within_s=10)
 
     def send(self, command, *flags, **arguments):
         words = [command, *flags, *(f"{name}={as_argument(value)}" for name, value in arguments.items())]
@@ -84,17 +85,22 @@ class Engine:
 
     def answer(self, within_s=20.0):
         deadline = time.monotonic() + within_s * SLOWER
-        output = self.process.stdout.fileno()
-        while b"\n" not in self.rest:
-            left = deadline - time.monotonic()
-            if left <= 0:
+        while (reply := self.answer_so_far(max(0.0, deadline - time.monotonic()))) is None:
+            if time.monotonic() > deadline:
                 raise Late(f"engine {self.name} did not answer within {within_s * SLOWER:.1f} s")
-            if select.select([output], [], [], left)[0]:
-                piece = os.read(output, 1 << 20)
-                if not piece:
-                    raise AssertionError(f"engine {self.name} ended with {self.process.wait(10)}: "
-                                         f"{self.errors.read_text(errors='replace')[-2000:]}")
-                self.rest += piece
+        return reply
+
+    def answer_so_far(self, wait_s=0.0):
+        """The next answer, or None when it has not come."""
+        output = self.process.stdout.fileno()
+        if b"\n" not in self.rest and select.select([output], [], [], wait_s)[0]:
+            piece = os.read(output, 1 << 20)
+            if not piece:
+                raise AssertionError(f"engine {self.name} ended with {self.process.wait(10)}: "
+                                     f"{self.errors.read_text(errors='replace')[-2000:]}")
+            self.rest += piece
+        if b"\n" not in self.rest:
+            return None
         line, self.rest = self.rest.split(b"\n", 1)
         reply = Reply(json.loads(line))
         assert "unknown" not in reply, reply
@@ -157,10 +163,10 @@ class Ended:
         return json.loads(self.out)
 
 
-def run(*command, given=None, within_s=30.0, environment=None, preexec=None):
+def run(*command, given=None, within_s=30.0, environment=None, preexec=None, user=None):
     done = subprocess.run([str(word) if not isinstance(word, bytes) else word for word in command], input=given,
                           capture_output=True, timeout=within_s * SLOWER, check=False, preexec_fn=preexec,
-                          stdin=None if given is not None else subprocess.DEVNULL,
+                          user=user, stdin=None if given is not None else subprocess.DEVNULL,
                           env={**os.environ, **(environment or {})})
     return Ended(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
 
@@ -268,8 +274,8 @@ class Domain:
             engine.connect(*flags, **arguments)
         return engine
 
-    def maructl(self, *arguments, given=None, within_s=30.0):
-        return run(MARUCTL, "--socket", self.socket, *arguments, given=given, within_s=within_s)
+    def maructl(self, *arguments, given=None, within_s=30.0, user=None):
+        return run(MARUCTL, "--socket", self.socket, *arguments, given=given, within_s=within_s, user=user)
 
     def ask(self, *arguments):
         """The JSON answer of a maructl command that must succeed."""

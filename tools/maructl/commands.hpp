@@ -31,6 +31,8 @@ int show_keys(const Options& options, const std::string& prefix, std::uint64_t l
 int run_check(const Options& options, const Where& where);
 int run_repair(const Options& options, const Where& where);
 int run_dump(const Options& options, const Where& where);
+/// `client`: its instance id, or slot:NUMBER where several share it.
+int disconnect_client(const Options& options, const std::string& client, bool kill);
 
 // -- data; keys as bytes
 

@@ -37,8 +37,9 @@ struct Line {
     Where where;
     std::string key, file, output = "-", prefix, page_size;
     std::vector<std::string> keys;
+    std::string client;
     std::uint64_t limit = 0;
-    bool repair = false;
+    bool repair = false, kill = false;
 };
 
 int wrong_use(const Error& error) {
@@ -189,6 +190,25 @@ void add_data(CLI::App& app, Line& line, Command* chosen) {
     });
 }
 
+void add_client(CLI::App& app, Line& line, Command* chosen) {
+    auto* client = add_command(app, "client", "End a client's session", "maructl client disconnect engine-7");
+    client->require_subcommand(1);
+    auto* disconnect = client->add_subcommand(
+        "disconnect",
+        "Fence a client: its next call fails, and what it holds comes back when its process ends");
+    disconnect->fallthrough();
+    disconnect
+        ->add_option("ID", line.client, "Its instance id, or slot:NUMBER where several have the same one")
+        ->required();
+    disconnect->add_flag("--kill", line.kill, "Kill its process as well, so that everything comes back now");
+    disconnect->footer("Example:\n  maructl client disconnect --kill slot:3");
+    disconnect->callback([chosen] {
+        *chosen = [](const Line& given) {
+            return disconnect_client(given.options, given.client, given.kill);
+        };
+    });
+}
+
 /// A word that is no command reads as a missing command to the parser.
 std::string unknown_command(const CLI::App& app) {
     const auto words = app.remaining();
@@ -215,6 +235,7 @@ int run(int argc, char** argv) {
     add_lists(app, line, &chosen);
     add_offline(app, line, &chosen);
     add_data(app, line, &chosen);
+    add_client(app, line, &chosen);
     try {
         app.parse(argc, argv);
     } catch (const CLI::RequiredError& error) {

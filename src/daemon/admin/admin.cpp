@@ -30,7 +30,7 @@ Result<const Command*> find_command(const std::string& name) {
         known += (known.empty() ? "" : ", ") + std::string(command.name);
     }
     return invalid("unknown admin command \"" + wire::printable(name.substr(0, 64)) +
-                   "\"; this daemon knows " + known + " and check");
+                   "\"; this daemon knows " + known + ", check and disconnect");
 }
 
 /// A value of an argument, for an error. What has values of its own is not shown: text would be made of it by

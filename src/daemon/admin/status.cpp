@@ -1,4 +1,5 @@
 #include "daemon/admin/answers.hpp"
+#include "daemon/domain.hpp"
 
 namespace maru::daemon {
 namespace {
@@ -93,7 +94,7 @@ Json json_of_clients(const Subject& subject) {
             {"connecting", of[1]},
             {"quarantined", of[3]},
             {"dead", of[4]},
-            {"slots", subject.control.client_count() - 1}};
+            {"slots", subject.control.client_count() - 1 - daemon_slots}};
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 #include "daemon/admin/answers.hpp"
+#include "daemon/domain.hpp"
 
 namespace maru::daemon {
 namespace {
@@ -66,14 +67,15 @@ void warn_of_space(const Subject& subject, const Sums& sums, Warnings* warnings)
 
 void warn_of_tables(const Subject& subject, Warnings* warnings) {
     const auto& control = subject.control;
+    const std::uint32_t slots = control.client_count() - 1 - daemon_slots;
     std::uint64_t used = 0;
-    for (const auto& client : subject.tally.clients)
-        used += client.phase != table::ClientPhase::free;
-    if (is_over(used, control.client_count() - 1, 90))
+    for (std::uint32_t slot = 1; slot < control.client_count(); ++slot) {
+        const auto client = table::read_client(control, slot);
+        used += client && !client->facts.is_daemon;
+    }
+    if (is_over(used, slots, 90))
         warnings->add(
-            "client_slots",
-            std::to_string(used) + " of " + std::to_string(control.client_count() - 1) +
-                " client slots are taken",
+            "client_slots", std::to_string(used) + " of " + std::to_string(slots) + " client slots are taken",
             "close clients that are not needed, or format the domain with a larger control.max_clients");
     if (is_over(subject.tally.pin_chunks, control.chunk_count(), 90))
         warnings->add(
