@@ -74,6 +74,9 @@ Result<maru_client*> Client::open(const Settings& settings) {
         client.ward.serial.store(client.serial_, std::memory_order_release);
         return made.release();
     }
+    // Marked for the case that no daemon sees the connection close: the next one finds a slot given up, and
+    // not one that this process, which lives on, may still use.
+    if (client.control != nullptr) (void)table::declare_dead(*client.control, client.identity_);
     unregister_ward(client.ward);  // its descriptors close with it: the daemon takes the slot back
     return opened.error();
 }
@@ -125,6 +128,7 @@ Result<void> Client::take_in(const wire::Welcome& welcome, std::span<const Descr
     page_bytes = welcome.page_bytes != 0 ? welcome.page_bytes : settings_.page_bytes;
     if (page_bytes % table::page_align != 0 || page_bytes / table::page_align > UINT32_MAX)
         return Error{Code::damaged, "the daemon announced pages of " + std::to_string(page_bytes) + " bytes"};
+    fault_point("connect.welcomed");
     if (!table::activate_client(*control, identity_))
         return Error{Code::fenced, "the daemon took client slot " + std::to_string(identity_.slot) +
                                        " back while this client connected: connect again"};

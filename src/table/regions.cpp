@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/fault_point.hpp"
 #include "base/mutant.hpp"
 #include "table/index.hpp"
 #include "table/region_steps.hpp"
@@ -120,6 +121,7 @@ Result<RegionView> form_region(const Control& control, Owner owner, Run run, Pag
     entry.granules.store(got, shm::relaxed);
     entry.name_space.store(wanted.name_space, shm::relaxed);
     entry.holder.store(holder, shm::relaxed);
+    fault_point("region.forming");
     name_records(control, run.first, first_record, pages, wanted);
     open_records(control, first_record, pages);
     // release: whoever sees HELD sees the fields; on a lost race a successor took this over from a dead owner

@@ -11,8 +11,10 @@ import pathlib
 import struct
 
 STORE, RETRIEVE, EXISTS, REMOVE, PIN, UNPIN = range(1, 7)
-NAMES = {STORE: "store", RETRIEVE: "retrieve", EXISTS: "exists", REMOVE: "remove", PIN: "pin", UNPIN: "unpin"}
-OK, ALREADY, MISS, PINNED, PENDING = 0, 1, 2, -4, -1000
+SLOW_CALL = 7  # any call that took long, on no key
+NAMES = {SLOW_CALL: "call",
+         STORE: "store", RETRIEVE: "retrieve", EXISTS: "exists", REMOVE: "remove", PIN: "pin", UNPIN: "unpin"}
+OK, ALREADY, MISS, PINNED, FENCED, PENDING = 0, 1, 2, -4, -6, -1000
 EVENT = struct.Struct("<QQQIIiI")
 FOREVER = 1 << 63
 
@@ -37,27 +39,25 @@ class Event:
                f"[{self.start_ns}, {end}]"
 
 
-def read_some(path, key_step, dead_ns=FOREVER):
-    """The events of one thread on every `key_step`th key, how many events there are in all, and the longest call."""
-    events, slowest, count = [], None, 0
-    slowest_ns = -1
-    data = pathlib.Path(path).read_bytes()
-    for start, end, value, operation, key, result, client in EVENT.iter_unpack(data):
+def read_with_slow_calls(path, dead_ns=FOREVER):
+    """The events of one thread of an engine, and its slow calls as (start, end). What it had begun when it was killed
+    may take effect until `dead_ns`; what was refused because the client had been fenced may have taken effect before."""
+    events, slow = [], []
+    for start, end, value, operation, key, result, client in EVENT.iter_unpack(pathlib.Path(path).read_bytes()):
         if start == 0:
             break
-        count += 1
+        if operation == SLOW_CALL:
+            if result != PENDING:
+                slow.append((start, end))
+            continue
         if result == PENDING:
             end = dead_ns
-        elif end - start > slowest_ns:
-            slowest_ns, slowest = end - start, Event(start, end, operation, key, result, value, client)
-        if key % key_step == 0:
-            events.append(Event(start, end, operation, key, result, value, client))
-    return events, count, slowest
+        events.append(Event(start, end, operation, key, PENDING if result == FENCED else result, value, client))
+    return events, slow
 
 
 def read(path, dead_ns=FOREVER):
-    """The events of one thread of an engine. What it had begun when it was killed may take effect until `dead_ns`."""
-    return read_some(path, 1, dead_ns)[0]
+    return read_with_slow_calls(path, dead_ns)[0]
 
 
 def read_all(prefix, dead_ns=FOREVER):

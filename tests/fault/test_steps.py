@@ -143,3 +143,25 @@ def test_the_daemon_dies_in_its_sweep(make_domain, point):
     counts = domain.page_counts()
     assert counts["reserved"] == 0 and counts["pinned"] == 0
     domain.check_clean()
+
+
+@pytest.mark.parametrize("point", ["connect.welcomed", "connect.activated"])
+@pytest.mark.parametrize("restart", ["meanwhile", "after"])
+def test_a_connect_that_the_daemon_does_not_outlive(make_domain, point, restart):
+    """The client has its slot, and the daemon dies before it has its memory: the connect fails, and the slot comes back
+    though the process lives on."""
+    domain = make_domain()
+    victim = domain.engine(connect=False, environment={"MARU_FAULT": f"ppm=1000000,us=700000,seed=1,at={point}"})
+    victim.send("connect", server=domain.socket, id=victim.name, pool=4 * MIB, page=16 * KIB, timeout=2000)
+    wait_until(lambda: sleeps(victim.pid), f"the victim stands at {point}")
+    domain.kill()
+    if restart == "meanwhile":
+        domain.start()
+    assert victim.answer().status not in (OK, EXISTS)
+    if restart == "after":
+        domain.start()
+    wait_until(lambda: not domain.clients(), "the slot is free")
+    assert victim.alive()
+    domain.check_clean()
+    victim.connect(pool=4 * MIB, page=16 * KIB)
+    victim.good("put", key="k", id=1, size=100)

@@ -224,6 +224,7 @@ void Session::mix(const Command& command, Answer& answer) {
     plan.prefix = command.text("prefix", plan.prefix);
     plan.history = command.text("history");
     plan.history_events = command.number("history_events", plan.history_events);
+    plan.history_step = static_cast<std::uint32_t>(command.number("history_step", plan.history_step));
     plan.pins = !command.has("no_pins");
     const MixReport report = run_mix(client(command), plan);
     answer.number("operations", report.operations)

@@ -16,8 +16,9 @@ std::uint64_t now_ns() {
     return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-History::History(const std::string& path, std::uint32_t client, std::uint64_t capacity)
-    : capacity_(capacity), client_(client) {
+History::History(const std::string& path, std::uint32_t client, std::uint64_t capacity,
+                 std::uint32_t key_step)
+    : capacity_(capacity), client_(client), key_step_(key_step) {
     if (path.empty()) return;
     const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     const std::uint64_t bytes = capacity * sizeof(Event);
@@ -44,7 +45,8 @@ std::uint64_t History::begin(Operation operation, std::uint32_t key, std::uint64
 
 std::uint64_t History::begin_at(Operation operation, std::uint32_t key, std::uint64_t start_ns,
                                 std::uint64_t id) {
-    if (events_ == nullptr || count_ >= capacity_) return capacity_;
+    if (events_ == nullptr || count_ >= capacity_ || (key != no_key && key % key_step_ != 0))
+        return capacity_;
     Event& event = events_[count_];
     event.end_ns = 0;
     event.id = id;
@@ -66,6 +68,15 @@ void History::end(std::uint64_t number, std::int32_t result, std::uint64_t id) {
     event.end_ns = now_ns();
     asm volatile("" ::: "memory");
     event.result = result;
+}
+
+void History::note(std::uint64_t start_ns, std::uint64_t end_ns) {
+    if (end_ns - start_ns <= slow_call_ns) return;
+    const std::uint64_t number = begin_at(Operation::slow_call, no_key, start_ns);
+    if (events_ == nullptr || number >= capacity_) return;
+    events_[number].end_ns = end_ns;
+    asm volatile("" ::: "memory");
+    events_[number].result = 0;
 }
 
 }  // namespace engine

@@ -1,6 +1,10 @@
 #include "mix.hpp"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <thread>
 
@@ -28,14 +32,68 @@ void MixReport::add(const MixReport& other) {
     }
 }
 
+namespace {
+
+constexpr int child_lives_ms = 20'000;
+
+/// The child has its parent's mappings and none of its rights; it outlives a parent that is killed.
+void fork_in_the_middle(maru_client* client) {
+    const pid_t child = ::fork();
+    if (child != 0) {
+        std::printf("{\"child\":%d}\n", child);
+        std::fflush(stdout);
+        return;
+    }
+    char byte = 'x';
+    const maru_status status = maru_put(client, "of a child", 10, &byte, 1);
+    if (status != MARU_ERR_FORKED) std::fprintf(stderr, "VIOLATION: a forked child's put gave %d\n", status);
+    ::close(STDIN_FILENO);
+    ::close(STDOUT_FILENO);
+    ::close(STDERR_FILENO);
+    ::poll(nullptr, 0, child_lives_ms);
+    ::_exit(0);
+}
+
+void become_another_program() {
+    ::execlp("sleep", "sleep", "60", nullptr);
+    std::perror("sleep");
+    std::exit(2);
+}
+
+/// Until the mix is to end, or has ended by itself.
+void obey(maru_client* client, const std::atomic<std::uint32_t>& running) {
+    constexpr int look_ms = 5;
+    while (running.load() > 0) {
+        pollfd waiting{STDIN_FILENO, POLLIN, 0};
+        if (std::cin.rdbuf()->in_avail() <= 0 && ::poll(&waiting, 1, look_ms) == 0) continue;
+        std::string line;
+        if (!std::getline(std::cin, line) || line == "mix-stop") return;
+        if (line == "mix-fork") fork_in_the_middle(client);
+        if (line == "mix-exec") become_another_program();
+    }
+}
+
+}  // namespace
+
+bool obey_after_mix(const std::string& line) {
+    if (line == "mix-exec") become_another_program();
+    return line == "mix-stop" || line == "mix-fork";
+}
+
 MixReport run_mix(maru_client* client, const MixPlan& plan) {
     std::vector<MixReport> reports(plan.threads);
     std::vector<std::thread> threads;
     std::atomic<bool> told = false;
+    std::atomic<std::uint32_t> running = plan.threads;
     for (std::uint32_t number = 0; number < plan.threads; ++number)
-        threads.emplace_back([&, number] { reports[number] = Mixer(client, plan, number, told).run(); });
-    std::string line;
-    if (plan.until_told && std::getline(std::cin, line)) told = true;
+        threads.emplace_back([&, number] {
+            reports[number] = Mixer(client, plan, number, told).run();
+            --running;
+        });
+    if (plan.until_told) {
+        obey(client, running);
+        told = true;
+    }
     for (auto& thread : threads)
         thread.join();
     MixReport all;
@@ -51,7 +109,7 @@ Mixer::Mixer(maru_client* client, const MixPlan& plan, std::uint32_t thread, con
       told_(told),
       random_(plan.seed * 1'000'003 + thread),
       history_(plan.history.empty() ? "" : plan.history + "." + std::to_string(thread), plan.client,
-               plan.history_events),
+               plan.history_events, plan.history_step),
       buffer_(plan.size_max) {
     for (std::uint32_t number = 0; number < plan.keys; ++number)
         keys_.push_back(mix_key(plan.prefix, number));

@@ -29,6 +29,7 @@ struct MixPlan {
     std::string prefix = "mix-";
     std::string history;  // path prefix; empty: none is recorded
     std::uint64_t history_events = 1 << 20;
+    std::uint32_t history_step = 1;  // only every so many keys have one
     bool pins = true;
     bool stop_when_fenced = true;
 };
@@ -42,8 +43,13 @@ struct MixReport {
     void add(const MixReport& other);
 };
 
-/// Runs the threads of a mix to their end.
+/// Runs the threads of a mix to their end. With `until_told`, lines on standard input are obeyed meanwhile:
+/// "mix-fork" leaves a child that lives on for a while and answers with its process id, "mix-exec" turns this
+/// process into another program, "mix-stop" ends the mix. They may also come when it is over.
 MixReport run_mix(maru_client* client, const MixPlan& plan);
+
+/// Is the line one of those? Obeys what still makes sense without a mix.
+bool obey_after_mix(const std::string& line);
 
 /// The text of key `number`: short, just at the inline limit, above it, and the longest.
 std::string mix_key(const std::string& prefix, std::uint32_t number);

@@ -10,7 +10,8 @@ template <class Call>
 maru_status Mixer::timed(const char* name, Call&& call) {
     const std::uint64_t start_ns = now_ns();
     const maru_status status = call();
-    const std::uint64_t spent_ns = now_ns() - start_ns;
+    const std::uint64_t end_ns = now_ns(), spent_ns = end_ns - start_ns;
+    history_.note(start_ns, end_ns);
     if (spent_ns > report_.slowest_ns) {
         report_.slowest_ns = spent_ns;
         report_.slowest_call = name;
