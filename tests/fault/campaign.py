@@ -90,6 +90,7 @@ class Campaign:
         for client in self.clients:
             client.pump()
         self.look_at_slots()
+        self.look_for_quiet()
         while self.due and self.due[0][0] <= now:
             heapq.heappop(self.due)[2]()
         self.pump_commands()
@@ -129,7 +130,6 @@ class Campaign:
         """A client's process has ended, or is what it was no more: its slot must become free."""
         client.is_lost = True
         self.losses[client.pid] = Loss(client, event, self.daemon.clock(), time.monotonic())
-        self.quiet_since = float("inf")
 
     def kill(self, client, kind, about=""):
         phase = client.phase(self.region)
@@ -173,12 +173,17 @@ class Campaign:
             loss.event.end_ns = time.monotonic_ns()
             self.recovered[loss.event.kind].append(self.daemon.clock() - loss.clock)
             self.take_history(loss.client)
-            if not self.losses:
-                self.quiet_since = time.monotonic()
         for loss in self.losses.values():
             assert self.daemon.clock() - loss.clock < RECOVERY_S_MAX, \
                 f"{loss.client.name} died {time.monotonic() - loss.since:.1f} s ago and its slot is still in use: " \
                 f"{loss.client.slot(self.region)}; {loss.event}"
+
+    def look_for_quiet(self):
+        """Since when has nobody been dead and nobody stopped in the middle of something?"""
+        if self.losses or any(client.stopped_at is not None for client in self.clients):
+            self.quiet_since = float("inf")
+        elif self.quiet_since == float("inf"):
+            self.quiet_since = time.monotonic()
 
     def bury(self):
         """Clients that have ended in order, and those that the daemon killed on request."""
@@ -206,7 +211,7 @@ class Campaign:
     # -- checking
 
     def pump_check(self):
-        """`maructl check` runs all the time; a finding while nobody was being swept is a failure."""
+        """`maructl check` runs all the time; a finding while nobody was dead or stopped is a failure."""
         if self.check is None:
             if self.daemon.state == "serving":
                 self.check = subprocess.Popen([MARUCTL, "--json", "--socket", self.domain.socket, "check"],
@@ -217,9 +222,9 @@ class Campaign:
         if self.check.poll() is None:
             return
         out = self.check.communicate()[0]
-        result = {0: "clean", 1: "finding during a sweep"}.get(self.check.returncode, "the daemon went away")
+        result = {0: "clean", 1: "finding while somebody was dead or stopped"}.get(self.check.returncode, "the daemon went away")
         if self.check.returncode == 1:
-            assert self.quiet_since > self.check_began, f"maructl check, nobody being dead: {out.decode()}"
+            assert self.quiet_since > self.check_began, f"maructl check, nobody being dead or stopped: {out.decode()}"
         self.checks[result] += 1
         self.check = None
 
