@@ -303,6 +303,7 @@ class Campaign:
             return time.monotonic() >= until if until else self.total() >= events
 
         try:
+            faults.kill_daemon_forming(self)  # while there is most to form
             while not over():
                 begun = self.total()
                 while not over() and self.total() < begun + ROUND_EVENTS:

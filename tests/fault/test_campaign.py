@@ -12,7 +12,8 @@ SEED = int(os.environ.get("MARU_FAULT_SEED", "0")) or random.SystemRandom().getr
 
 
 def test_faults_at_random_under_load(make_domain):
-    domain = make_domain(pool="32MiB")
+    # Its first life forms the most regions, slowly enough to be met at it.
+    domain = make_domain(pool="32MiB", environment={"MARU_FAULT": "ppm=1000000,us=20000,seed=1,at=region."})
     Campaign(domain, SEED).run(EVENTS, MINUTES)
 
 
