@@ -41,7 +41,8 @@ class Region:
         return found
 
     def slot_of(self, pid):
-        return next((slot for slot in self.slots() if slot.pid == pid), None)
+        """The slot of a process; one that it has given up and that is not swept yet only when it has no other."""
+        return min((slot for slot in self.slots() if slot.pid == pid), key=lambda slot: slot.phase == DEAD, default=None)
 
     def dead_clients(self):
         """Client slots whose sweep has begun and not ended."""
