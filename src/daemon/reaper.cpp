@@ -163,7 +163,7 @@ void Reaper::judge(std::uint32_t slot) {
     if (watched.pidfd ? has_ended(watched.pidfd.get()) : unlocked)
         return dead(watched.identity, unlocked ? "its lock is free" : "its process has ended");
     if (said_goodbye(watched.identity)) return dead(watched.identity, "it ended while nobody listened");
-    if (take_back_connecting(watched.identity)) return dead(watched.identity, "it never began to work");
+    if (table::take_back_connecting(control_, watched.identity)) return dead(watched.identity, "it never began to work");
     gone(watched);
 }
 
@@ -172,14 +172,6 @@ bool Reaper::said_goodbye(table::Identity identity) const {
     const std::uint64_t state = control_.client(identity.slot).state.load(shm::acquire);
     return table::client_state::phase(state) == table::ClientPhase::dead &&
            table::client_state::generation(state) == identity.generation;
-}
-
-bool Reaper::take_back_connecting(table::Identity identity) {
-    using namespace table;
-    // seq_cst: against the client's own CONNECTING -> ACTIVE; one of the two fails.
-    return control_.client(identity.slot)
-        .state.compare_exchange(client_state::pack(ClientPhase::connecting, identity.generation),
-                                client_state::pack(ClientPhase::dead, identity.generation));
 }
 
 void Reaper::gone(const Watched& watched) {

@@ -72,7 +72,6 @@ class Reaper {
     void forget(std::uint32_t slot);
     void sweep_slice(std::uint32_t from);
     bool said_goodbye(table::Identity identity) const;
-    bool take_back_connecting(table::Identity identity);
 
     Loop& loop_;
     table::Worker& worker_;

@@ -60,4 +60,20 @@ const char* name_of(ClientPhase phase) {
     return "unknown";
 }
 
+const char* name_of(HostPhase phase) {
+    switch (phase) {
+        case HostPhase::free:
+            return "FREE";
+        case HostPhase::active:
+            return "ACTIVE";
+        case HostPhase::fenced:
+            return "FENCED";
+        case HostPhase::left:
+            return "LEFT";
+        case HostPhase::joining:
+            return "JOINING";
+    }
+    return "unknown";
+}
+
 }  // namespace maru::table

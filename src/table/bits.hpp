@@ -264,12 +264,20 @@ enum class ClientPhase : std::uint8_t {
 };
 const char* name_of(ClientPhase phase);
 
-/// State word of a client slot: phase 4, generation 32.
+/// State word of a client slot: phase 4, generation 32. While CONNECTING it also names the host whose daemon
+/// gave the slot out: the fields of the entry are filled only after the compare-and-swap that takes it.
 namespace client_state {
 using PhaseField = Field<0, 4>;
+using ConnectingHost = Field<4, host_bits>;
 using Generation = Field<32, 32>;
 constexpr std::uint64_t pack(ClientPhase phase, std::uint32_t generation) {
     return PhaseField::put(static_cast<std::uint64_t>(phase)) | Generation::put(generation);
+}
+constexpr std::uint64_t connecting(std::uint32_t generation, std::uint32_t host) {
+    return pack(ClientPhase::connecting, generation) | ConnectingHost::put(host);
+}
+constexpr std::uint32_t connecting_host(std::uint64_t word) {
+    return static_cast<std::uint32_t>(ConnectingHost::get(word));
 }
 constexpr ClientPhase phase(std::uint64_t word) {
     return static_cast<ClientPhase>(PhaseField::get(word));
@@ -278,5 +286,30 @@ constexpr std::uint32_t generation(std::uint64_t word) {
     return static_cast<std::uint32_t>(Generation::get(word));
 }
 }  // namespace client_state
+
+/// Phases of a host entry.
+enum class HostPhase : std::uint8_t {
+    free = 0,
+    active = 1,   // its daemon beats, or did so less than the grace ago
+    fenced = 2,   // silent for longer than the grace: its clients are quarantined
+    left = 3,     // ended in good order, with no client left
+    joining = 4,  // taken, not yet filled
+};
+const char* name_of(HostPhase phase);
+
+/// State word of a host entry: phase 4, generation 32; the generation goes up with each daemon that enters.
+namespace host_state {
+using PhaseField = Field<0, 4>;
+using Generation = Field<32, 32>;
+constexpr std::uint64_t pack(HostPhase phase, std::uint32_t generation) {
+    return PhaseField::put(static_cast<std::uint64_t>(phase)) | Generation::put(generation);
+}
+constexpr HostPhase phase(std::uint64_t word) {
+    return static_cast<HostPhase>(PhaseField::get(word));
+}
+constexpr std::uint32_t generation(std::uint64_t word) {
+    return static_cast<std::uint32_t>(Generation::get(word));
+}
+}  // namespace host_state
 
 }  // namespace maru::table

@@ -65,7 +65,8 @@ class Look {
         if (eviction > static_cast<std::uint64_t>(EvictionPolicy::none))
             find("eviction policy that does not exist", "superblock", eviction);
         for (std::uint32_t h = 0; h < control_.host_count(); ++h)
-            if (const std::uint64_t state = control_.host(h).state.load(shm::relaxed); state > 1)
+            if (const std::uint64_t state = control_.host(h).state.load(shm::relaxed);
+                host_state::phase(state) > HostPhase::joining)
                 find("host in a state that does not exist", at("host", h), state);
     }
 

@@ -3,12 +3,15 @@
 namespace maru::table {
 namespace {
 
-/// Moves a client slot of this generation from one of two phases to another.
+/// Moves a client slot of this generation from one phase to another.
 bool move(const Control& control, Identity identity, ClientPhase from, ClientPhase to) {
     if (identity.slot == 0 || identity.slot >= control.client_count()) return false;
-    return control.client(identity.slot)
-        .state.compare_exchange(client_state::pack(from, identity.generation),
-                                client_state::pack(to, identity.generation));
+    Word64& place = control.client(identity.slot).state;
+    std::uint64_t expected = client_state::pack(from, identity.generation);
+    if (from ==
+        ClientPhase::connecting)  // with the host's number, which stays for as long as it is CONNECTING
+        expected |= client_state::connecting(0, client_state::connecting_host(place.load(shm::acquire)));
+    return place.compare_exchange(expected, client_state::pack(to, identity.generation));
 }
 
 void fill(ClientEntry& entry, const ClientFacts& facts, std::uint64_t tick) {
@@ -37,8 +40,7 @@ Result<Identity> open_client(const Control& control, const ClientFacts& facts) {
         // Generation 0 would make a free slot's first owner look like nobody's.
         std::uint32_t generation = client_state::generation(state);
         if (generation == 0) generation = 1;
-        if (!entry.state.compare_exchange(state, client_state::pack(ClientPhase::connecting, generation)))
-            continue;
+        if (!entry.state.compare_exchange(state, client_state::connecting(generation, facts.host))) continue;
         fill(entry, facts, control.super().tick.load(shm::relaxed));
         return Identity{slot, generation};
     }
@@ -46,6 +48,10 @@ Result<Identity> open_client(const Control& control, const ClientFacts& facts) {
                  "all " + std::to_string(control.client_count() - 1) +
                      " client slots are in use: raise control.max_clients and format the domain anew, "
                      "or disconnect a client"};
+}
+
+bool take_back_connecting(const Control& control, Identity identity) {
+    return move(control, identity, ClientPhase::connecting, ClientPhase::dead);
 }
 
 bool activate_client(const Control& control, Identity identity) {
@@ -77,7 +83,8 @@ std::optional<ClientView> read_client(const Control& control, std::uint32_t slot
     ClientView view;
     view.identity = {slot, client_state::generation(state)};
     view.phase = client_state::phase(state);
-    view.facts.host = entry.host.load(shm::relaxed);
+    view.facts.host = view.phase == ClientPhase::connecting ? client_state::connecting_host(state)
+                                                            : entry.host.load(shm::relaxed);
     view.facts.pid = entry.pid.load(shm::relaxed);
     view.facts.pid_namespace = entry.pid_namespace.load(shm::relaxed);
     view.facts.start_time = entry.start_time.load(shm::relaxed);

@@ -19,6 +19,8 @@ struct ClientFacts {
 
 /// Takes a free client slot and fills it; it is CONNECTING. Full: code full, with both numbers.
 Result<Identity> open_client(const Control& control, const ClientFacts& facts);
+/// CONNECTING -> DEAD: the client never began to work. False: it did, or the slot is not CONNECTING.
+bool take_back_connecting(const Control& control, Identity identity);
 /// CONNECTING -> ACTIVE, by the client itself. False: the daemon took the slot back.
 bool activate_client(const Control& control, Identity identity);
 /// ACTIVE -> QUARANTINED: gone without proof. Its next call is refused.

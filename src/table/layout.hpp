@@ -118,11 +118,10 @@ static_assert(sizeof(PoolEntry) == 256);
 struct alignas(64) HostEntry {
     Word64 host_id[2];
     Word64 boot_id[2];
-    Word64 state;
-    Word64 daemon_generation;
-    Word64 reserved0[2];
+    Word64 state;  // host_state
+    Word64 reserved[3];
     Word64 beat;  // a count, on a line of its own: only its host writes it
-    Word64 reserved1[7];
+    Text<56> name;
 };
 static_assert(sizeof(HostEntry) == 128);
 

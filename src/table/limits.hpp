@@ -16,7 +16,8 @@ inline constexpr int pin_kind_bits = 2, pin_sequence_bits = 8, pin_epoch_bits = 
 
 inline constexpr std::uint32_t max_records = 1u << record_bits;      // record 0 is never used
 inline constexpr std::uint32_t max_clients = 1u << owner_slot_bits;  // client slot 0 is never used
-inline constexpr std::uint32_t max_hosts = 64;
+inline constexpr int host_bits = 6;
+inline constexpr std::uint32_t max_hosts = 1u << host_bits;
 inline constexpr std::uint32_t max_namespaces = 4096;
 inline constexpr std::uint32_t max_pools = 64;
 inline constexpr std::uint32_t max_units = 1u << 20;
