@@ -16,30 +16,32 @@ namespace maru::daemon {
 /// What the daemon knows beyond the control region; the daemon keeps it current.
 struct DaemonFacts {
     std::string version, socket, host_id, event_backend;
+    std::string domain;                      // its UUID, as it was at the start
     std::uint64_t started_monotonic_ms = 0;  // MonotonicClock
     std::uint32_t pid = 0;
+    std::uint32_t host = 0;  // number of this host's entry
     std::vector<std::unique_ptr<pool::Pool>>* pools = nullptr;
     std::function<std::uint64_t(std::size_t)> large_page_bytes;  // of a pool, gathered so far
     std::uint64_t sessions = 0;                                  // connected now
     std::uint64_t reconnects = 0, sweeps_gone = 0, sweeps_dead = 0, expired_key_pins = 0, requests = 0,
-                  refused = 0;
+                  refused = 0, hosts_fenced = 0;
     table::SweepReport swept;  // since the start
     bool first_sweep_done = false;
 };
 
 class Census;
 
-/// Executes one admin command: ping, status, pools, regions, clients, namespaces, keys, dump. They only look.
-/// The result is a JSON value, or an Error (invalid for an unknown command or argument, with what would be
-/// valid).
+/// Executes one admin command: ping, status, pools, regions, clients, namespaces, hosts, keys, dump. They
+/// only look. The result is a JSON value, or an Error (invalid for an unknown command or argument, with what
+/// would be valid).
 ///
 /// Threads: one, the daemon's loop.
 /// Bound:   no call holds the loop for more than about 15 ms. Lists come in parts: `next` in an answer is the
 ///          `cursor` of the next request, null at the end. Counts of pages go on where the call before
 ///          stopped: while `complete` is false the numbers are those of the last whole count and the caller
 ///          asks again; a count that took several calls is good for a second.
-/// "check" is not here: it takes longer, `check_domain` runs in a thread; nor is "disconnect", which changes
-/// something.
+/// "check" is not here: it takes longer, `check_domain` runs in a thread; nor are "disconnect" and "release",
+/// which change something.
 class Admin {
   public:
     Admin(const Config& config, const table::Control& control, const DaemonFacts& facts);

@@ -42,6 +42,9 @@ struct Config {
     struct Checksum {
         table::ChecksumMode mode = table::ChecksumMode::off;
     } checksum;
+    struct Host {
+        std::chrono::milliseconds grace{30'000};  // how long another host may be silent before it is fenced
+    } host;
     std::vector<pool::PoolConfig> pools;  // the one of control.pool first, then in the order of the file
     bool embedded_default = false;  // neither file nor --pool names a pool: one shm pool of a size that fits
     /// Where each value that is not a default came from: "FILE:LINE" or "command line" by full key

@@ -150,7 +150,13 @@ constexpr Choice<pool::Placement> placement_choices[] = {{"bind", pool::Placemen
 constexpr Choice<table::ChecksumMode> checksum_choices[] = {{"off", table::ChecksumMode::off},
                                                             {"publish", table::ChecksumMode::publish},
                                                             {"verify", table::ChecksumMode::verify}};
-constexpr Choice<table::Coherence> coherence_choices[] = {{"local", table::Coherence::local}};
+constexpr Choice<table::Coherence> coherence_choices[] = {{"local", table::Coherence::local},
+                                                          {"hardware", table::Coherence::hardware}};
+
+/// A daemon beats once a second at least: less than three beats say nothing.
+bool read_grace(const toml::node& value, std::chrono::milliseconds& out) {
+    return read_duration(value, out) && out >= std::chrono::seconds(3) && out <= std::chrono::hours(24);
+}
 
 bool read_bool(const toml::node& value, bool& out) {
     if (!value.is_boolean()) return false;
@@ -348,7 +354,7 @@ const ConfigKey<Config> keys[] = {
     {"control.key_pin_ttl", "a duration up to ten years (\"300s\", \"500ms\" or seconds), 0 for no end",
      [](Node v, Config& c) { return read_duration(v, c.control.key_pin_ttl); },
      [](const Config& c) { return duration_text(c.control.key_pin_ttl); }},
-    {"control.coherence", "local (this build serves domains of one host)",
+    {"control.coherence", "local (one host) or hardware (hosts whose caches the fabric keeps coherent)",
      [](Node v, Config& c) { return read_choice(v, c.control.coherence, coherence_choices); },
      [](const Config& c) { return show_choice(c.control.coherence, coherence_choices); }},
     {"eviction.policy", "clock or none",
@@ -365,6 +371,9 @@ const ConfigKey<Config> keys[] = {
     {"checksum.mode", "off, publish or verify",
      [](Node v, Config& c) { return read_choice(v, c.checksum.mode, checksum_choices); },
      [](const Config& c) { return show_choice(c.checksum.mode, checksum_choices); }},
+    {"host.grace", "a duration from 3 seconds to a day",
+     [](Node v, Config& c) { return read_grace(v, c.host.grace); },
+     [](const Config& c) { return duration_text(c.host.grace); }},
 };
 
 const ConfigKey<PoolConfig> keys_of_pool[] = {
@@ -402,7 +411,7 @@ const ConfigKey<PoolConfig> keys_of_pool[] = {
      [](const PoolConfig& p) { return std::string(p.allow_page_cache ? "true" : "false"); }},
 };
 
-const std::string keys_of_later[] = {"listen", "remote", "namespace", "host", "metrics"};
+const std::string keys_of_later[] = {"listen", "remote", "namespace", "metrics"};
 
 std::string last_part(const std::string& name) {
     return name.substr(name.rfind('.') + 1);

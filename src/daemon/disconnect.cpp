@@ -58,6 +58,10 @@ Result<void> Requests::disconnect(Session& session, const wire::Frame& frame, co
     if (!wish) return wish.error();
     const auto view = find_named(control_, wish->client);
     if (!view) return view.error();
+    if (view->facts.host != parts_.facts.host)
+        return Error{Code::invalid, "'" + view->facts.instance_id + "' is a client of host " +
+                                        std::to_string(view->facts.host) +
+                                        ": disconnect it there (`maructl hosts` lists the hosts)"};
     // The daemon's right to kill is lent only to who could kill that process without it.
     const std::uint32_t asker = session.peer().uid;
     if (wish->kill && asker != 0 && asker != ::geteuid() && asker != view->facts.uid)

@@ -71,9 +71,13 @@ Result<void> match_pools(Domain* domain) {
     return {};
 }
 
+std::uint32_t daemons_of(const Config& config) {
+    return daemon_slots(config.control.coherence, config.control.max_hosts);
+}
+
 /// Without slot 0, which names nobody.
 std::uint32_t client_slots(const Config& config) {
-    return std::min(config.control.max_clients + daemon_slots, table::max_clients - 1);
+    return std::min(config.control.max_clients + daemons_of(config), table::max_clients - 1);
 }
 
 void compare(Domain* domain, const char* key, std::uint64_t wanted, std::uint64_t formatted) {
@@ -94,8 +98,8 @@ void compare_with_config(const Config& config, Domain* domain) {
         compare(domain, "control.max_objects",
                 round_up(config.control.max_objects, table::records_per_granule),
                 control.record_count() - table::records_per_granule);
-    compare(domain, "control.max_clients", client_slots(config) - daemon_slots,
-            control.client_count() - 1 - daemon_slots);
+    compare(domain, "control.max_clients", client_slots(config) - daemons_of(config),
+            slots_for_clients(control));
     compare(domain, "control.coherence", static_cast<std::uint32_t>(config.control.coherence),
             static_cast<std::uint32_t>(control.coherence()));
     compare(domain, "checksum.mode", static_cast<std::uint32_t>(config.checksum.mode),

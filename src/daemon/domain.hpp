@@ -14,9 +14,15 @@
 
 namespace maru::daemon {
 
-/// Client slots beyond control.max_clients: for the daemon, and for its successor while it sweeps the one
-/// before.
-inline constexpr std::uint32_t daemon_slots = 2;
+/// Client slots beyond control.max_clients: for the daemon of each host, and for its successor while it
+/// sweeps the one before.
+constexpr std::uint32_t daemon_slots(table::Coherence coherence, std::uint32_t hosts) {
+    return coherence == table::Coherence::local ? 2 : 2 * hosts;
+}
+/// Client slots that clients can have.
+inline std::uint32_t slots_for_clients(const table::Control& control) {
+    return control.client_count() - 1 - daemon_slots(control.coherence(), control.host_count());
+}
 
 enum class Decision { attach, format, refuse };
 

@@ -1,14 +1,18 @@
 // The daemon's own place in the control region.
+#include <spdlog/spdlog.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #include "base/size.hpp"
-#include "daemon/server.hpp"
+#include "daemon/hosts.hpp"
+#include "daemon/process.hpp"
 
 namespace maru::daemon {
 namespace {
 
-table::ClientFacts own_facts() {
+table::ClientFacts own_facts(std::uint32_t host) {
     table::ClientFacts facts;
+    facts.host = host;
     facts.pid = static_cast<std::uint32_t>(::getpid());
     facts.uid = ::geteuid();
     facts.gid = ::getegid();
@@ -20,60 +24,83 @@ table::ClientFacts own_facts() {
     return facts;
 }
 
-/// 128 bits of a text, for the host entry.
-void store_text_id(table::Word64 (&words)[2], const std::string& text) {
-    std::uint64_t halves[2] = {0xcbf29ce484222325u, 0x84222325cbf29ce4u};  // FNV-1a, over two offsets
-    for (const char letter : text)
-        for (auto& half : halves)
-            half = (half ^ static_cast<unsigned char>(letter)) * 0x100000001b3u;
-    for (int h = 0; h < 2; ++h)
-        words[h].store(halves[h], shm::relaxed);
+/// A `local` domain knows one host. One that ended in good order and left no client makes room.
+Result<void> check_local(const table::Control& control, const table::HostFacts& own) {
+    if (control.coherence() != table::Coherence::local) return {};
+    for (std::uint32_t number = 0; number < control.host_count(); ++number) {
+        const auto other = table::read_host(control, number);
+        if (!other || other->facts.same_id(own)) continue;
+        if (other->phase == table::HostPhase::left && table::free_host(control, *other)) continue;
+        return Error{
+            Code::invalid,
+            "domain " + control.domain().text() + " is local to host '" + other->facts.name +
+                "', this is host '" + own.name + "'. If both are the same machine, set daemon.host_id = \"" +
+                other->facts.name +
+                "\"; to share it between hosts, make it anew with control.coherence = \"hardware\" and "
+                "maru --format"};
+    }
+    return {};
 }
 
-/// Writes this host's entry; true when it was last written before the machine was restarted.
-bool enter_host(const table::Control& control, const Config& config) {
-    auto& host = control.host(0);
-    const BootId boot = own_boot_id();
-    const bool was_used = host.state.load(shm::relaxed) != 0;
-    const BootId before{{host.boot_id[0].load(shm::relaxed), host.boot_id[1].load(shm::relaxed)}};
-    store_text_id(host.host_id, host_id_of(config));
-    for (int h = 0; h < 2; ++h)
-        host.boot_id[h].store(boot.halves[h], shm::relaxed);
-    host.daemon_generation.fetch_add(1, shm::relaxed);
-    host.state.store(1, shm::release);  // pairs with nobody yet: one host
-    return was_used && before != BootId{} && boot != BootId{} && !(before == boot);
+/// The entry that this host's id has belongs to another boot: a machine that was restarted since, or another
+/// machine with the same id.
+Result<void> wait_for_silence(const table::Control& control, const Config& config, const table::HostView& was,
+                              const table::HostFacts& own) {
+    if (was.phase != table::HostPhase::active) return {};
+    spdlog::info(
+        "host '{}' last served this domain under another boot id: taking its entry over once it has "
+        "been silent for {} s",
+        own.name, std::chrono::duration_cast<std::chrono::seconds>(config.host.grace).count());
+    ::sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%lld",
+                 static_cast<long long>(std::chrono::microseconds(config.host.grace).count() + 30'000'000));
+    const auto moves = beats_within(control, was, config.host.grace);
+    if (!moves) return moves.error();
+    if (!*moves) return {};
+    return Error{Code::contended,
+                 "host id '" + own.name + "' is in use by a machine that lives: its boot id is " +
+                     boot_text(was.facts) + ", that of this machine " + boot_text(own) +
+                     ". Set daemon.host_id to a name of its own on one of them (cloned machines share a "
+                     "machine-id)"};
+}
+
+Result<table::HostView> enter_host(const table::Control& control, const Config& config, bool* rebooted) {
+    const table::HostFacts own = own_host(config);
+    if (auto alone = check_local(control, own); !alone) return alone.error();
+    const auto was = table::find_host(control, own);
+    if (!was) return table::join_host(control, own);
+    const bool known = (was->facts.boot[0] | was->facts.boot[1]) != 0 && (own.boot[0] | own.boot[1]) != 0;
+    *rebooted = known && !was->facts.same_boot(own);
+    if (*rebooted)
+        if (auto silent = wait_for_silence(control, config, *was, own); !silent) return silent.error();
+    return table::take_over_host(control, *was, own);
 }
 
 /// A slot for this daemon. When clients and dead daemons fill the table, a dead daemon's slot is freed: this
-/// process holds the domain's lock, so every daemon slot belongs to the dead.
-Result<table::Identity> take_own_slot(const table::Control& control) {
-    auto identity = table::open_client(control, own_facts());
+/// process holds the domain's lock on this host, so every daemon slot of this host belongs to the dead.
+Result<table::Identity> take_own_slot(const table::Control& control, std::uint32_t host) {
+    auto identity = table::open_client(control, own_facts(host));
     for (std::uint32_t slot = 1; !identity && slot < control.client_count(); ++slot) {
         const auto view = table::read_client(control, slot);
-        if (!view || !view->facts.is_daemon) continue;
+        if (!view || !view->facts.is_daemon || view->facts.host != host) continue;
         (void)table::declare_dead(control, view->identity);
         // The worker borrows the dead identity for its own sweep: both have the same slot and generation.
         table::Worker worker(control, view->identity);
         (void)table::sweep_dead(worker, view->identity);
-        identity = table::open_client(control, own_facts());
+        identity = table::open_client(control, own_facts(host));
     }
     return identity;
 }
 
 }  // namespace
 
-std::string host_id_of(const Config& config) {
-    if (!config.daemon.host_id.empty()) return config.daemon.host_id;
-    if (std::string id = first_line("/etc/machine-id"); !id.empty()) return id;
-    char name[256] = {};
-    return ::gethostname(name, sizeof name - 1) == 0 && name[0] != 0 ? std::string(name)
-                                                                     : std::string("localhost");
-}
-
-Result<table::Identity> enter_domain(const table::Control& control, const Config& config, bool* rebooted) {
-    *rebooted = enter_host(control, config);
-    auto identity = take_own_slot(control);
-    if (!identity) return identity;
+Result<Place> enter_domain(const table::Control& control, const Config& config) {
+    Place place;
+    auto host = enter_host(control, config, &place.rebooted);
+    if (!host) return host.error();
+    place.host = *host;
+    const auto identity = take_own_slot(control, place.host.number);
+    if (!identity) return identity.error();
+    place.self = *identity;
     if (!table::activate_client(control, *identity))
         return Error{Code::contended, "client slot " + std::to_string(identity->slot) +
                                           " of the daemon was taken away while it started"};
@@ -83,7 +110,7 @@ Result<table::Identity> enter_domain(const table::Control& control, const Config
     control.super().eviction.store(static_cast<std::uint64_t>(policy), shm::relaxed);
     control.super().daemon.store(identity->holder_word(), shm::release);  // read by tools and checks
     control.super().daemon_generation.fetch_add(1, shm::relaxed);
-    return identity;
+    return place;
 }
 
 }  // namespace maru::daemon

@@ -1,6 +1,7 @@
 // maru: the daemon.
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
+#include <systemd/sd-daemon.h>
 
 #include <CLI/CLI.hpp>
 #include <exception>
@@ -63,14 +64,22 @@ ExitCode serve(const CommandLine& command_line, Config config) {
     if (!domain) return give_up(exit, domain.error());
     auto loop = make_loop(config.daemon.event_backend);
     if (!loop) return give_up(ExitCode::failure, loop.error());
-    bool rebooted = false;
-    const auto self = enter_domain(*domain->control, config, &rebooted);
-    if (!self) return give_up(ExitCode::failure, self.error());
-
-    Server server(command_line, config, *domain, *listener, **loop, *self);
-    server.take_over(rebooted);
-    say_start(*domain, *listener, **loop);
-    if (auto ended = server.run(); !ended) {
+    // A host that was fenced comes back as a new one: with another client slot of its own and no clients.
+    for (bool again = true; again;) {
+        const auto place = enter_domain(*domain->control, config);
+        if (!place)
+            return give_up(place.error().code == Code::invalid ? ExitCode::owned : ExitCode::failure,
+                           place.error());
+        Server server(command_line, config, *domain, *listener, **loop, *place);
+        server.take_over(place->rebooted);
+        say_start(*domain, *listener, **loop);
+        const auto ended = server.run();
+        again = ended && *ended == Standing::fenced;
+        if (again) continue;
+        ::sd_notify(0, "STOPPING=1");
+        listener->close();
+        if (ended && *ended == Standing::current) return ExitCode::clean;
+        if (ended) return *ended == Standing::replaced ? ExitCode::owned : ExitCode::failure;
         spdlog::error("{}", ended.error().text);
         return ExitCode::failure;
     }

@@ -20,11 +20,12 @@ std::uint64_t monotonic_seconds() {
 
 }  // namespace
 
-Maintenance::Maintenance(Loop& loop, table::Worker& worker, Reaper& reaper, const Config& config,
-                         DaemonFacts& facts)
+Maintenance::Maintenance(Loop& loop, table::Worker& worker, Reaper& reaper, Hosts& hosts,
+                         const Config& config, DaemonFacts& facts)
     : loop_(loop),
       worker_(worker),
       reaper_(reaper),
+      hosts_(hosts),
       config_(config),
       facts_(facts),
       expiry_(worker.control()),
@@ -53,6 +54,8 @@ void Maintenance::wake() {
 
 void Maintenance::beat() {
     timer_ = 0;
+    // First: a host that was fenced while it stood still must not do anything that only a living one may.
+    if (const Standing standing = hosts_.beat(); standing != Standing::current) return on_lost(standing);
     table::advance_epoch(worker_.control());
     const std::uint64_t now_s = monotonic_seconds();
     if (now_s != last_second_) each_second(now_s);
@@ -62,10 +65,11 @@ void Maintenance::beat() {
 void Maintenance::each_second(std::uint64_t now_s) {
     // Relaxed: ages are approximate, nothing is ordered by them. A stopped daemon's missing seconds are
     // caught up.
-    worker_.control().super().tick.fetch_add(now_s - last_second_, shm::relaxed);
+    if (hosts_.leads()) worker_.control().super().tick.fetch_add(now_s - last_second_, shm::relaxed);
     last_second_ = now_s;
     worker_.retry_retired();
     reaper_.look_at_locks();
+    hosts_.look_at_others();
     expire_key_pins(now_s);
     look_for_work();
 }

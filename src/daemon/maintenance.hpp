@@ -4,23 +4,28 @@
 #include <cstdint>
 #include <vector>
 
-#include "daemon/admin.hpp"
+#include "daemon/hosts.hpp"
 #include "daemon/loop.hpp"
 #include "daemon/reaper.hpp"
 #include "table/sweep.hpp"
 
 namespace maru::daemon {
 
-/// Moves the epoch (ten times a second while anybody is at work, else once), counts the domain's seconds,
-/// ages key pins, finishes deletions that readers held up, looks at locks.
+/// Shows that this host lives and moves the epoch (ten times a second while anybody is at work, else once),
+/// counts the domain's seconds, ages key pins, finishes deletions that readers held up, looks at locks and at
+/// other hosts.
 ///
 /// Threads: the loop's.
 class Maintenance {
   public:
-    Maintenance(Loop& loop, table::Worker& worker, Reaper& reaper, const Config& config, DaemonFacts& facts);
+    Maintenance(Loop& loop, table::Worker& worker, Reaper& reaper, Hosts& hosts, const Config& config,
+                DaemonFacts& facts);
     ~Maintenance();
     Maintenance(const Maintenance&) = delete;
     Maintenance& operator=(const Maintenance&) = delete;
+
+    /// Called once when this host's entry is not its own any more; the clock stands still from then on.
+    std::function<void(Standing)> on_lost;
 
     void start();
     /// Somebody connected or wants memory: the epoch is to move at its quick pace from now on.
@@ -36,6 +41,7 @@ class Maintenance {
     Loop& loop_;
     table::Worker& worker_;
     Reaper& reaper_;
+    Hosts& hosts_;
     const Config& config_;
     DaemonFacts& facts_;
     table::KeyPinExpiry expiry_;

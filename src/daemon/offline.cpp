@@ -1,7 +1,7 @@
 #include "daemon/offline.hpp"
 
 #include "daemon/life.hpp"
-#include "daemon/process.hpp"
+#include "daemon/own_host.hpp"
 
 namespace maru::daemon {
 namespace {
@@ -21,31 +21,58 @@ FoundPool find_pool(const pool::PoolConfig& wanted) {
     return found;
 }
 
-/// The machine was restarted since the domain was last served: no process of that time lives.
-bool was_rebooted(const table::Control& control) {
-    const auto& host = control.host(0);
-    const BootId before{{host.boot_id[0].load(shm::relaxed), host.boot_id[1].load(shm::relaxed)}},
-        now = own_boot_id();
-    return before != BootId{} && now != BootId{} && before != now;
+/// The machine was restarted since this host last served the domain: no process of that time lives.
+bool was_rebooted(const table::HostView& was, const table::HostFacts& now) {
+    const auto known = [](const table::HostFacts& facts) { return (facts.boot[0] | facts.boot[1]) != 0; };
+    return known(was.facts) && known(now) && !was.facts.same_boot(now);
 }
 
-std::string living_client(const LockFile& lock, const std::optional<table::Control>& control) {
-    const bool rebooted = control && was_rebooted(*control);
-    for (std::uint32_t slot = 1; control && slot < control->client_count(); ++slot) {
-        const auto view = table::read_client(*control, slot);
+/// A client of this host that lives or might, a client of another host, or nobody.
+std::string living_client(const LockFile& lock, const Config& config, const table::Control& control) {
+    const table::HostFacts own = own_host(config);
+    const auto host = table::find_host(control, own);
+    const bool rebooted = host && was_rebooted(*host, own);
+    for (std::uint32_t slot = 1; slot < control.client_count(); ++slot) {
+        const auto view = table::read_client(control, slot);
         if (!view || view->facts.is_daemon || view->phase == table::ClientPhase::dead) continue;
+        const auto other = table::read_host(control, view->facts.host);
+        if (other && !other->facts.same_id(own))  // its processes cannot be seen from here
+            return "'" + view->facts.instance_id + "' of host '" + other->facts.name +
+                   "' (if that is gone for good: maructl host release)";
         if (rebooted && !lock.held(slot)) continue;
         const Life life = life_of(lock, *view);
         if (life == Life::lives) return text_of_client(view->facts);
         if (life == Life::unknown) return text_of_client(view->facts) + ", whose end nothing proves,";
     }
+    return {};
+}
+
+/// Another host whose daemon may serve the domain.
+std::string living_host(const Config& config, const table::Control& control) {
+    if (control.coherence() == table::Coherence::local) return {};
+    const table::HostFacts own = own_host(config);
+    for (std::uint32_t number = 0; number < control.host_count(); ++number) {
+        const auto host = table::read_host(control, number);
+        if (!host || host->phase != table::HostPhase::active || host->facts.same_id(own)) continue;
+        const auto moves = beats_within(control, *host, config.host.grace);
+        if (!moves || *moves) return "host '" + host->facts.name + "'";
+    }
+    return {};
+}
+
+std::string user_of(const LockFile& lock, const Config& config,
+                    const std::optional<table::Control>& control) {
+    std::string user = control ? living_client(lock, config, *control) : std::string();
+    if (user.empty() && control) user = living_host(config, *control);
+    if (!user.empty()) return user;
     // Whatever the table says: a lock is dropped by the kernel alone.
     return lock.held(1, table::max_clients - 1) ? "a process that holds a client's lock" : std::string();
 }
 
 }  // namespace
 
-Result<OfflineDomain> open_offline(const std::vector<pool::PoolConfig>& pools, ExitCode* exit) {
+Result<OfflineDomain> open_offline(const Config& config, const std::vector<pool::PoolConfig>& pools,
+                                   ExitCode* exit) {
     OfflineDomain domain;
     auto locks = lock_pools(pools, exit);
     if (!locks) return locks.error();
@@ -54,7 +81,7 @@ Result<OfflineDomain> open_offline(const std::vector<pool::PoolConfig>& pools, E
         domain.pools.push_back(find_pool(pool));
     if (const auto& first = domain.pools.front().pool)
         domain.head = look_at_head(*first, &domain.mapping, &domain.control);
-    domain.client = living_client(domain.locks.front(), domain.control);
+    domain.user = user_of(domain.locks.front(), config, domain.control);
     return domain;
 }
 

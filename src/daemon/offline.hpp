@@ -26,11 +26,12 @@ struct OfflineDomain {
     shm::Mapping mapping;          // of the control region, when that could be attached
     std::optional<table::Control> control;
     Head head;
-    std::string client;  // one that is not proven dead, for people; empty: there is none
+    std::string user;  // a client that is not proven dead, or a host that may serve, for people; or empty
 };
 
 /// Takes the locks of the pools and opens what is there. `exit` tells how a failure ends a program: owned
-/// when a daemon serves one of them.
-Result<OfflineDomain> open_offline(const std::vector<pool::PoolConfig>& pools, ExitCode* exit);
+/// when a daemon serves one of them. Waits up to host.grace for a sign of life where another host may serve.
+Result<OfflineDomain> open_offline(const Config& config, const std::vector<pool::PoolConfig>& pools,
+                                   ExitCode* exit);
 
 }  // namespace maru::daemon

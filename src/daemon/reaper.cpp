@@ -58,7 +58,9 @@ void Reaper::take_over(bool rebooted) {
     std::vector<table::ClientView> found;
     for (std::uint32_t slot = 1; slot < control_.client_count(); ++slot) {
         if (slot == worker_.identity().slot) continue;
-        if (auto view = table::read_client(control_, slot)) found.push_back(std::move(*view));
+        // Another host's clients are that host's daemon's to judge; their processes cannot be seen from here.
+        if (auto view = table::read_client(control_, slot); view && view->facts.host == facts_.host)
+            found.push_back(std::move(*view));
     }
     for (const auto& view : found)
         take_over_slot(view, rebooted);
@@ -67,13 +69,14 @@ void Reaper::take_over(bool rebooted) {
 }
 
 void Reaper::take_over_slot(const table::ClientView& view, bool rebooted) {
-    // Whoever served before is dead: this daemon holds the domain's lock.
+    // Whoever served on this host before is dead: this daemon holds the lock.
     if (view.facts.is_daemon) return dead(view.identity, "an earlier daemon");
     if (view.phase == table::ClientPhase::dead) return dead(view.identity, "its sweep was not finished");
     if (rebooted) return dead(view.identity, "the machine was restarted");
     // Its connection ended with the daemon that gave the slot; without the lock it never got its welcome.
     const bool locked = lock_.held(view.identity.slot);
-    if (!locked && take_back_connecting(view.identity)) return dead(view.identity, "it never began to work");
+    if (!locked && table::take_back_connecting(control_, view.identity))
+        return dead(view.identity, "it never began to work");
     const Life life = life_of(lock_, view);
     if (life == Life::dead)
         return dead(view.identity, runs_another_program(lock_, view) ? "its process runs another program"
@@ -129,7 +132,7 @@ Result<void> Reaper::disconnect(table::Identity identity, bool kill) {
     Watched& watched = found->second;
     watched.is_connected = false;
     loop_.cancel(std::exchange(watched.lingering, 0));
-    if (take_back_connecting(identity)) {
+    if (table::take_back_connecting(control_, identity)) {
         dead(identity, "it was disconnected before it began to work");
         return {};
     }
@@ -163,7 +166,8 @@ void Reaper::judge(std::uint32_t slot) {
     if (watched.pidfd ? has_ended(watched.pidfd.get()) : unlocked)
         return dead(watched.identity, unlocked ? "its lock is free" : "its process has ended");
     if (said_goodbye(watched.identity)) return dead(watched.identity, "it ended while nobody listened");
-    if (table::take_back_connecting(control_, watched.identity)) return dead(watched.identity, "it never began to work");
+    if (table::take_back_connecting(control_, watched.identity))
+        return dead(watched.identity, "it never began to work");
     gone(watched);
 }
 
@@ -205,6 +209,11 @@ void Reaper::forget(std::uint32_t slot) {
     loop_.cancel(found->second.polling);
     loop_.cancel(found->second.lingering);
     watched_.erase(found);
+}
+
+void Reaper::fence_all() {
+    for (const auto& [slot, watched] : watched_)
+        gone(watched);
 }
 
 void Reaper::look_at_locks() {

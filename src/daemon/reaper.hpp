@@ -35,8 +35,9 @@ class Reaper {
     /// Called when a client is found dead whose connection is still open (a child may hold it).
     std::function<void(table::Identity)> on_dead;
 
-    /// Takes over what an earlier daemon left: sweeps its slot and the dead, finds the living, begins the
-    /// full pass over the records. `rebooted`: the machine was restarted since, so nobody of then lives.
+    /// Takes over what an earlier daemon of this host left: sweeps its slot and the dead, finds the living,
+    /// begins the full pass over the records. `rebooted`: the machine was restarted since, so nobody of then
+    /// lives.
     void take_over(bool rebooted);
 
     /// A client that has just got its slot, or has come back over a new connection.
@@ -48,6 +49,8 @@ class Reaper {
     Result<void> disconnect(table::Identity identity, bool kill);
     /// An orderly end: nothing is held any more.
     void goodbye(table::Identity identity);
+    /// This host was fenced: every client of it is, too.
+    void fence_all();
     /// Looks at those without a connection: at the locks of whom no pidfd watches, and at who gave himself up
     /// while no daemon ran. Once a second.
     void look_at_locks();

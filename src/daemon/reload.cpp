@@ -43,6 +43,7 @@ std::vector<std::string> apply_changes(const Config& fresh, Config* running) {
     running->daemon.log_level = fresh.daemon.log_level;
     running->control.key_pin_ttl = fresh.control.key_pin_ttl;
     running->eviction = fresh.eviction;
+    running->host = fresh.host;
     return notices;
 }
 

@@ -39,15 +39,15 @@ struct Found {
 };
 
 /// Locks the pools and looks at what is in them, without making or changing any.
-Result<Found> look(const std::vector<pool::PoolConfig>& pools, ExitCode* exit) {
-    auto opened = open_offline(pools, exit);
+Result<Found> look(const Config& config, const std::vector<pool::PoolConfig>& pools, ExitCode* exit) {
+    auto opened = open_offline(config, pools, exit);
     if (!opened) return opened.error();
     Found found{std::move(*opened), {}};
     const auto& domain = found.domain;
     for (std::size_t p = 0; p < pools.size(); ++p) {
-        const auto& config = domain.pools[p].config;
-        if (config.size == 0) continue;
-        found.loss += (found.loss.empty() ? "" : "; ") + config.path + " (" + format_size(config.size) + ")";
+        const auto& there = domain.pools[p].config;
+        if (there.size == 0) continue;
+        found.loss += (found.loss.empty() ? "" : "; ") + there.path + " (" + format_size(there.size) + ")";
         if (p != 0 || !domain.pools[p].pool) continue;  // what cannot be opened is named by its path alone
         if (domain.control)
             found.loss += " with " + std::to_string(published_objects(*domain.control)) +
@@ -60,8 +60,8 @@ Result<Found> look(const std::vector<pool::PoolConfig>& pools, ExitCode* exit) {
 
 /// 0: yes. Anything else: the exit code, said already.
 ExitCode consent(const Found& found, const char* verb, bool yes) {
-    if (!found.domain.client.empty())
-        return failed(ExitCode::failure, std::string("not ") + verb + ": " + found.domain.client +
+    if (!found.domain.user.empty())
+        return failed(ExitCode::failure, std::string("not ") + verb + ": " + found.domain.user +
                                              " still uses the domain; end it first");
     if (found.loss.empty() || yes) return ExitCode::clean;
     std::cerr << "maru: this loses " << found.loss << '\n';
@@ -97,7 +97,7 @@ Result<void> make_way(const std::vector<pool::PoolConfig>& pools) {
 ExitCode format_anew(const Config& config, bool yes) {
     const auto pools = located_pools(config);
     ExitCode exit = ExitCode::clean;
-    auto found = look(pools, &exit);
+    auto found = look(config, pools, &exit);
     if (!found) return failed(exit, found.error().text);
     if (exit = consent(*found, "formatted", yes); exit != ExitCode::clean) return exit;
     if (auto free = make_way(pools); !free) return failed(ExitCode::no_pool, free.error().text);
@@ -116,7 +116,7 @@ ExitCode format_anew(const Config& config, bool yes) {
 ExitCode remove_domain(const Config& config, bool yes) {
     const auto pools = located_pools(config);
     ExitCode exit = ExitCode::clean;
-    auto found = look(pools, &exit);
+    auto found = look(config, pools, &exit);
     if (!found) return failed(exit, found.error().text);
     if (exit = consent(*found, "removed", yes); exit != ExitCode::clean) return exit;
     if (auto done = delete_files(pools); !done) return failed(ExitCode::failure, done.error().text);

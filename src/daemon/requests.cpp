@@ -82,6 +82,7 @@ Result<void> Requests::admin(Session& session, const wire::Frame& frame) {
         return {};
     }
     if (asked->command == "disconnect") return disconnect(session, frame, asked->arguments);
+    if (asked->command == "release") return release_host(session, frame, asked->arguments);
     auto answer = parts_.admin.answer(asked->command, asked->arguments);
     if (!answer) return answer.error();
     session.send(wire::encode_frame(frame.request, wire::AdminAnswer{std::move(*answer)}));
@@ -104,8 +105,8 @@ Result<std::uint32_t> Requests::page_4k_of(std::uint64_t page_bytes) const {
 }
 
 Result<void> Requests::check_room() const {
-    const std::uint64_t most = std::min<std::uint64_t>(parts_.config.control.max_clients,
-                                                       control_.client_count() - 1 - daemon_slots);
+    const std::uint64_t most =
+        std::min<std::uint64_t>(parts_.config.control.max_clients, slots_for_clients(control_));
     if (parts_.reaper.watched() < most) return {};
     return Error{Code::full,
                  "all " + std::to_string(most) + " client slots are taken: raise control.max_clients"};
@@ -114,6 +115,7 @@ Result<void> Requests::check_room() const {
 table::ClientFacts Requests::facts_of(Session& session, const wire::Hello& hello) const {
     const Peer& peer = session.peer();
     table::ClientFacts facts;
+    facts.host = parts_.facts.host;
     facts.uid = peer.uid;
     facts.gid = peer.gid;
     facts.name_space = session.name_space;
@@ -237,7 +239,8 @@ Result<void> Requests::resume(Session& session, const wire::Frame& frame) {
                           ? std::nullopt
                           : table::read_client(control_, asked->slot);
     const bool same = view && view->identity.generation == asked->generation && !view->facts.is_daemon &&
-                      view->facts.random == asked->random && view->facts.uid == session.peer().uid;
+                      view->facts.host == parts_.facts.host && view->facts.random == asked->random &&
+                      view->facts.uid == session.peer().uid;
     if (!same)
         return fenced("client slot " + std::to_string(asked->slot) +
                       " belongs to nobody or to another client");

@@ -43,15 +43,16 @@ void send_refusal(int socket, const Error& error) {
 }  // namespace
 
 Server::Server(const CommandLine& command_line, Config& config, Domain& domain, Listener& listener,
-               Loop& loop, table::Identity self)
+               Loop& loop, const Place& place)
     : command_line_(command_line),
       config_(config),
       domain_(domain),
       listener_(listener),
       loop_(loop),
-      worker_(*domain.control, self),
+      worker_(*domain.control, place.self),
       reaper_(loop, worker_, domain.lock(), facts_),
-      maintenance_(loop, worker_, reaper_, config_, facts_),
+      hosts_(worker_, config_, place.host, facts_),
+      maintenance_(loop, worker_, reaper_, hosts_, config_, facts_),
       admin_(config_, *domain.control, facts_),
       check_(loop, *domain.control),
       requests_({config_, domain_, worker_, reaper_, maintenance_, admin_, check_, facts_,
@@ -61,6 +62,8 @@ Server::Server(const CommandLine& command_line, Config& config, Domain& domain, 
       huge_pages_(domain.pools, located_pools(config), !domain.formatted),
       spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {
     describe_self();
+    facts_.host = place.host.number;
+    maintenance_.on_lost = [this](Standing standing) { lost_place(standing); };
     facts_.large_page_bytes = [this](std::size_t pool) { return huge_pages_.gathered(pool); };
     reaper_.on_dead = [this](table::Identity identity) {
         if (Session* session = find_client(identity)) {
@@ -80,21 +83,39 @@ void Server::describe_self() {
     facts_.version = MARU_VERSION;
     facts_.socket = listener_.path();
     facts_.host_id = host_id_of(config_);
+    facts_.domain = domain_.control->domain().text();
     facts_.event_backend = loop_.name();
     facts_.started_monotonic_ms = monotonic_ms();
     facts_.pid = static_cast<std::uint32_t>(::getpid());
     facts_.pools = &domain_.pools;
 }
 
-Result<void> Server::run() {
+Result<Standing> Server::run() {
     signals_.start();
     maintenance_.start();
     accept();
     ::sd_notifyf(0, "READY=1\nSTATUS=serving %s", listener_.path().c_str());
     auto ended = loop_.run();
-    ::sd_notify(0, "STOPPING=1");
-    listener_.close();
-    return ended;
+    if (!ended) return ended.error();
+    if (standing_ == Standing::current) hosts_.leave(reaper_.watched() != 0);
+    return standing_;
+}
+
+void Server::lost_place(Standing standing) {
+    standing_ = standing;
+    if (standing == Standing::fenced) {
+        spdlog::error(
+            "this host showed no sign of life for longer than host.grace of the others and was fenced: "
+            "its {} clients are refused from here on and have to connect anew",
+            reaper_.watched());
+        reaper_.fence_all();
+    } else {
+        spdlog::error("this host's place in domain {} is {}: {}", facts_.domain, name_of(standing),
+                      standing == Standing::replaced
+                          ? "another daemon serves under the same daemon.host_id, or the host was released"
+                          : "another host has formatted the memory anew");
+    }
+    loop_.stop();
 }
 
 // -- connections

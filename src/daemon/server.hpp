@@ -20,14 +20,15 @@ namespace maru::daemon {
 class Server {
   public:
     Server(const CommandLine& command_line, Config& config, Domain& domain, Listener& listener, Loop& loop,
-           table::Identity self);
+           const Place& place);
     ~Server();
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
 
     /// Finishes what an earlier daemon left and finds out who lives. Before `run`.
     void take_over(bool rebooted) { reaper_.take_over(rebooted); }
-    Result<void> run();
+    /// Until a signal (current), or until this host has lost its place in the domain (anything else).
+    Result<Standing> run();
 
   private:
     void accept();
@@ -38,6 +39,7 @@ class Server {
     Session* find(std::uint64_t id);
     Session* find_client(table::Identity identity);
     void signalled(int number);
+    void lost_place(Standing standing);
     void reload();
     void dump();
     void describe_self();
@@ -50,6 +52,8 @@ class Server {
     table::Worker worker_;
     DaemonFacts facts_;
     Reaper reaper_;
+    Hosts hosts_;
+    Standing standing_ = Standing::current;
     Maintenance maintenance_;
     Admin admin_;
     CheckThread check_;
@@ -62,12 +66,5 @@ class Server {
     Operation accepting_ = 0, burying_ = 0;
     Descriptor spare_;  // given up for a moment to refuse a connection when no descriptor is left
 };
-
-/// Takes a client slot for this daemon itself and writes it into the superblock. `rebooted` tells whether the
-/// machine was restarted since the domain was last served.
-Result<table::Identity> enter_domain(const table::Control& control, const Config& config, bool* rebooted);
-
-/// daemon.host_id, else the machine's id, else the host name.
-std::string host_id_of(const Config& config);
 
 }  // namespace maru::daemon

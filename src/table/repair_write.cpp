@@ -210,10 +210,12 @@ void settle_superblock(const Control& control) {
     put(super.daemon, std::uint64_t{0});
     if (super.eviction.load(shm::relaxed) > static_cast<std::uint64_t>(EvictionPolicy::none))
         put(super.eviction, static_cast<std::uint64_t>(EvictionPolicy::clock));
-    for (std::uint32_t h = 0; h < control.host_count(); ++h)
-        if (const std::uint64_t state = control.host(h).state.load(shm::relaxed);
-            host_state::phase(state) > HostPhase::joining)
+    // No host serves the domain: each one joins again, under a generation of its own.
+    for (std::uint32_t h = 0; h < control.host_count(); ++h) {
+        const std::uint64_t state = control.host(h).state.load(shm::relaxed);
+        if (host_state::phase(state) != HostPhase::free)
             put(control.host(h).state, host_state::pack(HostPhase::free, host_state::generation(state)));
+    }
     for (std::uint32_t g = 0; g < control.granule_count(); ++g) {
         std::uint64_t hints = 0;
         for (std::uint32_t i = 0; i < records_per_granule; ++i)

@@ -188,6 +188,7 @@ class Domain:
         self.config = self.folder / "maru.toml"
         self.log = self.folder / "daemon.log"
         self.process = None
+        self.wrapper = []  # what the daemon is started through
         self.engines = []
         self.started = 0
         self.expect_clean = True
@@ -216,8 +217,8 @@ class Domain:
 
     def launch(self, preexec):
         with open(self.log, "ab") as log:
-            return subprocess.Popen([MARU, "--config", self.config], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                    env={**os.environ, **self.environment}, preexec_fn=preexec)
+            return subprocess.Popen([*self.wrapper, MARU, "--config", self.config], stdin=subprocess.DEVNULL, stdout=log,
+                                    stderr=log, env={**os.environ, **self.environment}, preexec_fn=preexec)
 
     def start(self, wait=True, preexec=None):
         assert self.process is None or self.process.poll() is not None

@@ -69,10 +69,9 @@ class Ground {
         domain.locks.push_back(std::move(*lock));
         domain.pools.push_back(std::make_unique<fuzz::MemoryPool>(pool_bytes));
         require(bool(daemon::format_domain(config, &domain)), "the domain cannot be formatted");
-        bool rebooted = false;
-        const auto entered = daemon::enter_domain(*domain.control, config, &rebooted);
+        const auto entered = daemon::enter_domain(*domain.control, config);
         require(bool(entered), "the daemon has no slot");
-        self = *entered;
+        place = *entered;
         pristine_.assign(bytes().begin(), bytes().end());
     }
     void restore() { std::memcpy(bytes().data(), pristine_.data(), pristine_.size()); }
@@ -80,7 +79,7 @@ class Ground {
     daemon::CommandLine command_line;
     daemon::Config config;
     daemon::Domain domain;
-    table::Identity self;
+    daemon::Place place;
 
   private:
     std::span<std::byte> bytes() { return domain.mapping.bytes().first(domain.control->control_bytes()); }
@@ -127,7 +126,7 @@ class Run {
     Run(Ground& ground, Input& input, bool may_be_slow)
         : input_(input),
           may_be_slow_(may_be_slow),
-          server_(ground.command_line, ground.config, ground.domain, listener_, loop_, ground.self),
+          server_(ground.command_line, ground.config, ground.domain, listener_, loop_, ground.place),
           pools_(ground.domain.pools.size()) {
         loop_.script = [this] { play(); };
         loop_.sent = [this](int socket, std::span<const std::byte> bytes, std::size_t descriptors) {

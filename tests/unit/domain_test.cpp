@@ -134,7 +134,8 @@ TEST_CASE("the table has room for max_clients beside the daemon and its successo
     config.control.max_clients = 3;
     auto domain = open_domain(config, &exit);
     REQUIRE(domain);
-    CHECK(domain->control->client_count() == 1 + 3 + daemon_slots);
+    CHECK(domain->control->client_count() == 1 + 3 + daemon_slots(table::Coherence::local, 16));
+    CHECK(daemon_slots(table::Coherence::hardware, 16) == 32);
 }
 
 TEST_CASE("damage, another version and foreign memory are refused and left as they are") {

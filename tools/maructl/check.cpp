@@ -25,7 +25,7 @@ Result<Json> report_of(Target& target) {
                          (domain.head.fault ? domain.head.fault->text + ": try maructl check --repair"
                                             : "no domain was formatted here")};
     // With clients about, what both of two looks find counts; without, one look is exact.
-    return Json::parse(daemon::check_domain(*domain.control, !domain.client.empty()));
+    return Json::parse(daemon::check_domain(*domain.control, !domain.user.empty()));
 }
 
 std::string findings_text(const Json& report) {

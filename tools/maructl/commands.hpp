@@ -24,6 +24,7 @@ int show_status(const Options& options);
 int show_pools(const Options& options);
 int show_regions(const Options& options);
 int show_clients(const Options& options);
+int show_hosts(const Options& options);
 int show_namespaces(const Options& options);
 /// `prefix` as bytes; limit 0: all.
 int show_keys(const Options& options, const std::string& prefix, std::uint64_t limit);
@@ -33,6 +34,8 @@ int run_repair(const Options& options, const Where& where);
 int run_dump(const Options& options, const Where& where);
 /// `client`: its instance id, or slot:NUMBER where several share it.
 int disconnect_client(const Options& options, const std::string& client, bool kill);
+/// Gives back what the clients of a fenced host hold. Asks, unless `yes`.
+int release_host(const Options& options, std::uint64_t host, bool yes, bool dry_run);
 
 // -- data; keys as bytes
 

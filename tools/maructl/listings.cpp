@@ -147,6 +147,18 @@ int show_clients(const Options& options) {
                                }});
 }
 
+int show_hosts(const Options& options) {
+    return show_list(
+        options, {"hosts",
+                  {{"HOST", true}, {"NAME"}, {"STATE"}, {"CLIENTS", true}, {"BEAT", true}, {"ENTERED", true}},
+                  [](const Json& row) -> std::vector<std::string> {
+                      const bool own = row.value("own", Json(false)) == Json(true);
+                      return {count(row, "host"), text(row, "host_id") + (own ? " (this)" : ""),
+                              text(row, "state"), count(row, "clients"),
+                              count(row, "beat"), count(row, "generation")};
+                  }});
+}
+
 int show_namespaces(const Options& options) {
     return show_list(options, {"namespaces",
                                {{"NAMESPACE"},

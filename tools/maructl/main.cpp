@@ -38,8 +38,8 @@ struct Line {
     std::string key, file, output = "-", prefix, page_size;
     std::vector<std::string> keys;
     std::string client;
-    std::uint64_t limit = 0;
-    bool repair = false, kill = false;
+    std::uint64_t limit = 0, host = 0;
+    bool repair = false, kill = false, yes = false, dry_run = false;
 };
 
 int wrong_use(const Error& error) {
@@ -106,6 +106,7 @@ void add_lists(CLI::App& app, Line& line, Command* chosen) {
     simple("regions", "Regions: page size, pages by state, who allocates there", "maructl regions",
            show_regions);
     simple("clients", "Clients: process, memory, pins, counters", "maructl clients", show_clients);
+    simple("hosts", "Hosts of the domain and whether they show signs of life", "maructl hosts", show_hosts);
     simple("namespaces", "Namespaces with objects and bytes", "maructl namespaces", show_namespaces);
     simple("ping", "Round trip to the daemon", "maructl --socket /run/maru/maru.sock ping", show_ping);
     auto* keys = add_command(app, "keys", "Keys with size, age, pins and place",
@@ -209,6 +210,24 @@ void add_client(CLI::App& app, Line& line, Command* chosen) {
     });
 }
 
+void add_host(CLI::App& app, Line& line, Command* chosen) {
+    auto* host =
+        add_command(app, "host", "Gives back what a lost host held", "maructl host release 2 --dry-run");
+    host->require_subcommand(1);
+    auto* release = host->add_subcommand(
+        "release", "A fenced host will not come back: sweep its clients, free its entry");
+    release->fallthrough();
+    release->add_option("HOST", line.host, "Its number in `maructl hosts`")->required();
+    release->add_flag("-y,--yes", line.yes, "Do not ask: that machine is off");
+    release->add_flag("--dry-run", line.dry_run, "Only say whose clients would be swept");
+    release->footer("Example:\n  maructl host release 2");
+    release->callback([chosen] {
+        *chosen = [](const Line& given) {
+            return release_host(given.options, given.host, given.yes, given.dry_run);
+        };
+    });
+}
+
 /// A word that is no command reads as a missing command to the parser.
 std::string unknown_command(const CLI::App& app) {
     const auto words = app.remaining();
@@ -236,6 +255,7 @@ int run(int argc, char** argv) {
     add_offline(app, line, &chosen);
     add_data(app, line, &chosen);
     add_client(app, line, &chosen);
+    add_host(app, line, &chosen);
     try {
         app.parse(argc, argv);
     } catch (const CLI::RequiredError& error) {

@@ -65,7 +65,7 @@ Result<Target> without_daemon(const Options& options, const Where& where) {
                                             ") does not exist: name the domain's pools with --pool "
                                             "KIND:WHAT, or its config with --config FILE"};
     auto exit = daemon::ExitCode::clean;
-    auto opened = daemon::open_offline(pools, &exit);
+    auto opened = daemon::open_offline(*config, pools, &exit);
     if (!opened && exit == daemon::ExitCode::owned) return through_daemon(*config, path, opened.error());
     if (!opened) return opened.error();
     Target target;

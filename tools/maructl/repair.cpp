@@ -67,8 +67,7 @@ std::string obstacle(const Target& target) {
     if (target.daemon)
         return "a daemon serves the domain on " + target.daemon->socket() +
                ": stop it and every client first";
-    if (!target.offline->client.empty())
-        return target.offline->client + " still uses the domain: end it first";
+    if (!target.offline->user.empty()) return target.offline->user + " still uses the domain: end it first";
     return {};
 }
 

@@ -16,7 +16,8 @@ constexpr Command commands[] = {
     {"ping", false, false, false, false}, {"status", true, false, false, false},
     {"pools", true, false, false, false}, {"regions", true, true, true, false},
     {"clients", true, true, true, false}, {"namespaces", true, false, false, false},
-    {"keys", false, true, true, true},    {"dump", false, true, true, false},
+    {"hosts", true, false, false, false}, {"keys", false, true, true, true},
+    {"dump", false, true, true, false},
 };
 
 Error invalid(const std::string& text) {
@@ -30,7 +31,7 @@ Result<const Command*> find_command(const std::string& name) {
         known += (known.empty() ? "" : ", ") + std::string(command.name);
     }
     return invalid("unknown admin command \"" + wire::printable(name.substr(0, 64)) +
-                   "\"; this daemon knows " + known + ", check and disconnect");
+                   "\"; this daemon knows " + known + ", check, disconnect and release");
 }
 
 /// A value of an argument, for an error. What has values of its own is not shown: text would be made of it by
@@ -119,6 +120,7 @@ Result<std::string> Admin::answer(const std::string& command, const std::string&
     if (command == "regions") json = answer_regions(subject, *checked);
     if (command == "clients") json = answer_clients(subject, *checked);
     if (command == "namespaces") json = answer_namespaces(subject);
+    if (command == "hosts") json = answer_hosts(subject);
     json["complete"] = complete;
     if (!complete) json["counting"] = {{"done", census_->records_done()}, {"of", control_.record_count()}};
     return text_of(json);

@@ -63,6 +63,7 @@ Json answer_status(const Subject& subject);
 Json answer_pools(const Subject& subject);
 Json answer_regions(const Subject& subject, const Arguments& arguments);
 Json answer_clients(const Subject& subject, const Arguments& arguments);
+Json answer_hosts(const Subject& subject);
 Json answer_namespaces(const Subject& subject);
 Json answer_keys(const table::Control& control, const Arguments& arguments);
 /// What needs a person, each with its remedy.

@@ -84,11 +84,14 @@ Json pool_row(const Control& control, std::uint64_t number) {
 Json host_row(const Control& control, std::uint64_t number) {
     const auto& host = control.host(static_cast<std::uint32_t>(number));
     if (is_empty(host)) return nullptr;
+    const auto state = host.state.load(shm::relaxed);
     return {{"host_id", uuid_json(host.host_id)},
             {"boot_id", uuid_json(host.boot_id)},
-            {"state", host.state.load(shm::relaxed)},
-            {"daemon_generation", host.daemon_generation.load(shm::relaxed)},
-            {"beat", host.beat.load(shm::relaxed)}};
+            {"state", hex_text(state)},
+            {"phase", table::name_of(table::host_state::phase(state))},
+            {"generation", table::host_state::generation(state)},
+            {"beat", host.beat.load(shm::relaxed)},
+            {"name", shown(host.name)}};
 }
 
 Json client_row(const Control& control, std::uint64_t number) {

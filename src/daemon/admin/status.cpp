@@ -94,7 +94,7 @@ Json json_of_clients(const Subject& subject) {
             {"connecting", of[1]},
             {"quarantined", of[3]},
             {"dead", of[4]},
-            {"slots", subject.control.client_count() - 1 - daemon_slots}};
+            {"slots", slots_for_clients(subject.control)}};
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "daemon/admin/answers.hpp"
 #include "daemon/domain.hpp"
+#include "table/hosts.hpp"
 
 namespace maru::daemon {
 namespace {
@@ -42,6 +43,21 @@ void warn_of_quarantine(const Subject& subject, Warnings* warnings) {
     }
 }
 
+void warn_of_hosts(const Subject& subject, Warnings* warnings) {
+    for (std::uint32_t number = 0; number < subject.control.host_count(); ++number) {
+        const auto host = table::read_host(subject.control, number);
+        if (!host || host->phase != table::HostPhase::fenced) continue;
+        const auto name =
+            "host " + std::to_string(number) + " (\"" + wire::printable(host->facts.name) + "\")";
+        warnings->add("fenced",
+                      name +
+                          " was silent for longer than host.grace and is fenced: what its clients "
+                          "hold is quarantined",
+                      "start its daemon again; if that machine is off for good, `maructl host release " +
+                          std::to_string(number) + "`");
+    }
+}
+
 void warn_of_space(const Subject& subject, const Sums& sums, Warnings* warnings) {
     std::uint64_t total = 0;
     for (std::uint32_t number = 0; number < subject.control.pool_count(); ++number)
@@ -67,7 +83,7 @@ void warn_of_space(const Subject& subject, const Sums& sums, Warnings* warnings)
 
 void warn_of_tables(const Subject& subject, Warnings* warnings) {
     const auto& control = subject.control;
-    const std::uint32_t slots = control.client_count() - 1 - daemon_slots;
+    const std::uint32_t slots = slots_for_clients(control);
     std::uint64_t used = 0;
     for (std::uint32_t slot = 1; slot < control.client_count(); ++slot) {
         const auto client = table::read_client(control, slot);
@@ -110,6 +126,7 @@ void warn_of_regions(const Subject& subject, const Sums& sums, Warnings* warning
 
 Json warnings_of(const Subject& subject, const Sums& sums) {
     Warnings warnings;
+    warn_of_hosts(subject, &warnings);
     warn_of_quarantine(subject, &warnings);
     warn_of_space(subject, sums, &warnings);
     warn_of_tables(subject, &warnings);
