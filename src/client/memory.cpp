@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <bit>
 
 namespace maru::client {
@@ -17,7 +18,8 @@ Result<void> check_size(int descriptor, const wire::PoolDescription& pool) {
     struct stat status {};
     if (::fstat(descriptor, &status) != 0)
         return Error{Code::damaged, "pool '" + pool.name + "': its descriptor cannot be examined"};
-    if (!S_ISREG(status.st_mode) || static_cast<std::uint64_t>(status.st_size) >= pool.bytes) return {};
+    if (!S_ISREG(status.st_mode) || static_cast<std::uint64_t>(status.st_size) >= pool.offset + pool.bytes)
+        return {};
     return Error{Code::damaged,
                  "pool '" + pool.name + "' is announced with " + format_size(pool.bytes) + ", its file has " +
                      format_size(static_cast<std::uint64_t>(status.st_size)) + ": was it truncated?"};
@@ -26,13 +28,16 @@ Result<void> check_size(int descriptor, const wire::PoolDescription& pool) {
 Result<Memory::Pool> map_pool(int descriptor, const wire::PoolDescription& description) {
     const std::uint64_t alignment = description.alignment;
     if (description.bytes == 0 || !std::has_single_bit(alignment) || alignment < 4096 || alignment > GiB ||
-        description.bytes % alignment != 0)
+        description.bytes % alignment != 0 || description.offset % alignment != 0 ||
+        description.offset > INT64_MAX - std::min<std::uint64_t>(description.bytes, INT64_MAX))
         return Error{Code::damaged, "pool '" + description.name + "' is announced with " +
-                                        std::to_string(description.bytes) + " bytes and alignment " +
+                                        std::to_string(description.bytes) + " bytes at " +
+                                        std::to_string(description.offset) + " and alignment " +
                                         std::to_string(alignment)};
     if (auto whole = check_size(descriptor, description); !whole) return whole.error();
     const std::string what = "pool '" + description.name + "'";
-    auto mapping = shm::Mapping::map(descriptor, 0, description.bytes, what.c_str(), alignment);
+    auto mapping =
+        shm::Mapping::map(descriptor, description.offset, description.bytes, what.c_str(), alignment);
     if (!mapping) return mapping.error();
     Memory::Pool pool;
     pool.mapping = std::move(*mapping);

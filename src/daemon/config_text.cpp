@@ -23,8 +23,10 @@ std::string line(const std::string& key, const std::string& value, const std::st
 /// Values that the config leaves open, as the daemon would settle them here.
 class Explanation {
   public:
-    Explanation(const Config& config, SocketPath socket, const table::ControlSizes& sizes)
-        : config_(config), socket_(std::move(socket)), sizes_(sizes) {}
+    /// `found`: the config with the devices that are here.
+    Explanation(const Config& config, const Config& found, SocketPath socket,
+                const table::ControlSizes& sizes)
+        : config_(config), found_(found), socket_(std::move(socket)), sizes_(sizes) {}
 
     std::string values() const {
         std::string text;
@@ -63,8 +65,8 @@ class Explanation {
 
     std::string memory() const {
         std::string text = "\n# Memory\n";
-        for (std::size_t i = 0; i < config_.pools.size(); ++i) {
-            const auto& pool = config_.pools[i];
+        for (std::size_t i = 0; i < found_.pools.size(); ++i) {
+            const auto& pool = found_.pools[i];
             const std::uint64_t control = i == 0 ? sizes_.control_bytes : 0;
             const std::uint64_t data = sizes_.units_of_pool[i] * sizes_.region_unit;
             text += "# pool '" + pool.name + "': " + format_size(pool.size);
@@ -124,6 +126,7 @@ class Explanation {
     }
 
     const Config& config_;
+    const Config& found_;
     SocketPath socket_;
     const table::ControlSizes& sizes_;
 };
@@ -135,11 +138,22 @@ Result<std::string> explain_config(const Config& config, const CommandLine& comm
     auto socket = find_socket(config);
     if (!socket) return socket.error();
     std::vector<std::uint64_t> pool_bytes;
+    Config found = config;
+    found.pools.clear();
     for (const auto& pool : config.pools)
-        pool_bytes.push_back(round_down(pool.size, table::page_align));
-    const auto sizes = table::plan_control(format_plan(config, pool_bytes));
+        for (auto& located : pool::located_all(pool)) {
+            if (located.size == 0) located.size = pool::existing_bytes(located).value_or(0);
+            if (located.size == 0)
+                return Error{Code::unavailable,
+                             "pool '" + located.name + "': " + located.path +
+                                 " cannot be had here, so that its size is not known: daxctl "
+                                 "list and maructl device list show what there is"};
+            pool_bytes.push_back(round_down(located.size, table::page_align));
+            found.pools.push_back(std::move(located));
+        }
+    const auto sizes = table::plan_control(format_plan(found, pool_bytes));
     if (!sizes) return sizes.error();
-    const Explanation explanation(config, *socket, *sizes);
+    const Explanation explanation(config, found, *socket, *sizes);
     const std::string head =
         "# Effective configuration (" +
         (command_line.config_file.empty() ? "no config file" : command_line.config_file) + ")\n\n";

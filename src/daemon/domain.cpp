@@ -1,5 +1,8 @@
 #include "daemon/domain.hpp"
 
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
 #include <algorithm>
 
 #include "base/size.hpp"
@@ -29,12 +32,26 @@ Result<void> open_pools(const std::vector<pool::PoolConfig>& configs, const Open
     return {};
 }
 
+Uuid uuid_of(const table::PoolEntry& entry) {
+    Uuid uuid;
+    for (std::size_t i = 0; i < uuid.bytes.size(); ++i)
+        uuid.bytes[i] = static_cast<std::uint8_t>(entry.uuid[i / 8].load(shm::relaxed) >> (8 * (i % 8)));
+    return uuid;
+}
+
+/// A device is known by the UUID in its header, anything else by the name in the config.
+bool is_pool_of(const pool::Pool& pool, const table::PoolEntry& entry) {
+    if (pool.kind() != pool::Kind::devdax) return pool.name() == entry.name.get();
+    return pool.facts().device && pool.facts().device->uuid == uuid_of(entry);
+}
+
 /// One entry of the control region and the pool that the config has for it.
 Result<std::unique_ptr<pool::Pool>> take_pool_for(const table::PoolEntry& entry, Domain* domain) {
     const std::string name = entry.name.get();
     const std::uint64_t bytes = entry.bytes.load(shm::relaxed);
     for (auto& pool : domain->pools) {
-        if (!pool || pool->name() != name) continue;
+        if (!pool || !is_pool_of(*pool, entry)) continue;
+        pool->rename(name);
         if (static_cast<std::uint32_t>(pool->kind()) != entry.kind.load(shm::relaxed) ||
             pool->size() != bytes)
             return Error{Code::invalid,
@@ -106,8 +123,71 @@ void compare_with_config(const Config& config, Domain* domain) {
             static_cast<std::uint32_t>(control.checksum_mode()));
 }
 
+/// The header of each device says what this domain knows; one that does already is not written.
+Result<void> write_headers(const Domain& domain) {
+    const auto& control = *domain.control;
+    for (std::uint32_t p = 0; p < domain.pools.size(); ++p) {
+        auto& pool = *domain.pools[p];
+        if (pool.kind() != pool::Kind::devdax) continue;
+        pool::DeviceHeader header;
+        header.uuid = uuid_of_pool(control, p);
+        header.domain = control.domain();
+        header.size = pool.size();
+        header.region_size = control.region_unit();
+        header.role = p == 0 ? pool::DeviceRole::control : pool::DeviceRole::data;
+        if (pool.facts().device == header) continue;
+        if (const auto written = pool.enter_domain(header); !written) return written;
+    }
+    return {};
+}
+
+/// Brings the device that carries the control region to the front, where "any" found several.
+void put_control_first(Domain* domain) {
+    for (std::size_t p = 1; p < domain->pools.size(); ++p) {
+        const auto& first = domain->pools.front()->facts().device;
+        const auto& device = domain->pools[p]->facts().device;
+        if (domain->pools.front()->kind() != pool::Kind::devdax ||
+            (first && first->role == pool::DeviceRole::control) || !device ||
+            device->role != pool::DeviceRole::control)
+            continue;
+        std::swap(domain->pools.front(), domain->pools[p]);
+        std::swap(domain->locks.front(), domain->locks[p]);
+    }
+}
+
+/// A device of another domain, or with a header that says too little, is not ours to use.
+Result<void> check_headers(const Domain& domain) {
+    for (const auto& pool : domain.pools) {
+        const auto& device = pool->facts().device;
+        if (!device) continue;
+        if (device->version < pool::device_header_version)
+            return Error{Code::version,
+                         "pool '" + pool->name() + "': " + pool->path() + " (" + device->uuid.text() +
+                             ") has a header of version " + std::to_string(device->version) +
+                             ", which says nothing of what is on it: maru --format writes version " +
+                             std::to_string(pool::device_header_version) + " and keeps the UUID"};
+        if (device->domain.empty() || !domain.control || device->domain == domain.control->domain()) continue;
+        return Error{Code::denied, "pool '" + pool->name() + "': " + pool->path() + " (" +
+                                       device->uuid.text() + ") belongs to domain " + device->domain.text() +
+                                       ", this is " + domain.control->domain().text() +
+                                       ": remove it from the config, or free it with maructl device clear"};
+    }
+    return {};
+}
+
 Result<void> attach_or_format(const Config& config, Domain* domain, ExitCode* exit) {
-    const Head head = look_at_head(*domain->pools.front(), &domain->mapping, &domain->control);
+    put_control_first(domain);
+    const auto& first = domain->pools.front()->facts();
+    Head head;
+    // A blank device may have old content behind its head: it is of no domain.
+    if (first.kind == pool::Kind::devdax && first.is_new)
+        head.blank = true;
+    else
+        head = look_at_head(*domain->pools.front(), &domain->mapping, &domain->control);
+    if (const auto checked = check_headers(*domain); !checked) {
+        *exit = ExitCode::no_pool;
+        return checked;
+    }
     std::string reason;
     *exit = ExitCode::no_pool;
     switch (decide(head, config.control.coherence, false, &reason)) {
@@ -121,7 +201,7 @@ Result<void> attach_or_format(const Config& config, Domain* domain, ExitCode* ex
         case Decision::attach:
             if (auto matched = match_pools(domain); !matched) return matched.error();
             compare_with_config(config, domain);
-            return {};
+            return write_headers(*domain);
     }
     return {};
 }
@@ -145,14 +225,17 @@ Decision decide(const Head& head, table::Coherence wanted, bool asked, std::stri
 }
 
 Uuid uuid_of_pool(const table::Control& control, std::uint32_t pool) {
-    Uuid uuid;
-    for (std::size_t i = 0; i < uuid.bytes.size(); ++i)
-        uuid.bytes[i] =
-            static_cast<std::uint8_t>(control.pool(pool).uuid[i / 8].load(shm::relaxed) >> (8 * (i % 8)));
-    return uuid;
+    return uuid_of(control.pool(pool));
 }
 
 std::string lock_path_of(const pool::PoolConfig& pool) {
+    struct stat status {};
+    if (pool.kind == pool::Kind::devdax)  // one lock for all paths of a device
+        return "/dev/shm/maru-device-" +
+               (::stat(pool.path.c_str(), &status) == 0
+                    ? std::to_string(major(status.st_rdev)) + "-" + std::to_string(minor(status.st_rdev))
+                    : pool.name) +
+               ".lock";
     // A nameless file is found by nobody: what excludes a second daemon is the pool's name.
     return (pool.path.empty() ? pool::default_shm_path(pool.name) : pool.path) + ".lock";
 }
@@ -160,7 +243,8 @@ std::string lock_path_of(const pool::PoolConfig& pool) {
 std::vector<pool::PoolConfig> located_pools(const Config& config) {
     std::vector<pool::PoolConfig> pools;
     for (const auto& pool : config.pools)
-        pools.push_back(pool::located(pool));
+        for (auto& located : pool::located_all(pool))
+            pools.push_back(std::move(located));
     return pools;
 }
 
@@ -220,6 +304,8 @@ Result<void> format_domain(const Config& config, Domain* domain) {
     plan.pools.resize(domain->pools.size());
     for (std::size_t p = 0; p < plan.pools.size(); ++p) {
         auto& entry = plan.pools[p];
+        const auto& device = domain->pools[p]->facts().device;
+        if (device && !device->uuid.empty()) entry.uuid = device->uuid;
         if (entry.uuid.empty()) entry.uuid = Uuid::random();
         entry.kind = static_cast<std::uint32_t>(domain->pools[p]->kind());
         entry.name = domain->pools[p]->name();
@@ -235,7 +321,7 @@ Result<void> format_domain(const Config& config, Domain* domain) {
     domain->mapping = std::move(*mapping);
     domain->control.emplace(std::move(*control));
     domain->formatted = true;
-    return {};
+    return write_headers(*domain);
 }
 
 Result<Domain> open_domain(const Config& config, ExitCode* exit, const OpenPool& open) {

@@ -12,6 +12,7 @@
 #include "daemon/kept_pools.hpp"
 #include "daemon/remake.hpp"
 #include "daemon/server.hpp"
+#include "pool/devices.hpp"
 
 namespace maru::daemon {
 namespace {
@@ -44,6 +45,15 @@ void say_start(const Domain& domain, const Listener& listener, const Loop& loop)
         loop.name(), domain.control->domain().text(), domain.formatted ? "formatted" : "attached");
 }
 
+/// On the embedded default: devices that nobody uses, and how to use them.
+void say_unused_devices() {
+    for (const auto& path : pool::usable_devices())
+        spdlog::info(
+            "{} is an unused DAX device: to serve it, configure [[pool]] kind = \"devdax\", path = "
+            "\"{}\"",
+            path, path);
+}
+
 ExitCode serve(const CommandLine& command_line, Config config) {
     if (auto log = start_log(config.daemon.log_level, config.daemon.log_file); !log)
         return failed(ExitCode::bad_config, log.error().text);
@@ -73,6 +83,7 @@ ExitCode serve(const CommandLine& command_line, Config config) {
         Server server(command_line, config, *domain, *listener, **loop, *place);
         server.take_over(place->rebooted);
         say_start(*domain, *listener, **loop);
+        if (config.embedded_default) say_unused_devices();
         const auto ended = server.run();
         again = ended && *ended == Standing::fenced;
         if (again) continue;

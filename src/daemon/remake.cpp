@@ -76,9 +76,17 @@ ExitCode consent(const Found& found, const char* verb, bool yes) {
 
 /// Deletes the files of the pools that are there; false with a sentence when one resists.
 Result<void> delete_files(const std::vector<pool::PoolConfig>& pools) {
-    for (const auto& pool : pools)
+    for (const auto& pool : pools) {
+        if (pool.kind == pool::Kind::devdax) {
+            auto opened = pool::open(pool);
+            if (!opened) return opened.error();
+            if (const auto done = (*opened)->remove(); !done) return done;
+            continue;
+        }
+        if (pool.path.empty()) continue;
         if (::unlink(pool.path.c_str()) != 0 && errno != ENOENT)
             return Error{Code::denied, "cannot delete " + pool.path + ": " + std::strerror(errno)};
+    }
     return {};
 }
 
@@ -87,7 +95,7 @@ Result<void> make_way(const std::vector<pool::PoolConfig>& pools) {
     std::vector<pool::PoolConfig> other_size;
     for (const auto& pool : pools) {
         const auto bytes = pool::existing_bytes(pool);
-        if (bytes && *bytes != pool.size) other_size.push_back(pool);
+        if (bytes && *bytes != pool.size && pool.kind != pool::Kind::devdax) other_size.push_back(pool);
     }
     return delete_files(other_size);
 }

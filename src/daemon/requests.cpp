@@ -182,6 +182,7 @@ wire::Welcome Requests::welcome_for(table::Identity identity, const Session& ses
         description.path = pool.path();
         description.bytes = pool.size();
         description.alignment = pool.alignment();
+        description.offset = pool.offset();
         welcome.pools.push_back(std::move(description));
     }
     return welcome;

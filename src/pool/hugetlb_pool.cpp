@@ -115,7 +115,6 @@ Result<std::unique_ptr<Pool>> open_hugetlb(const PoolConfig& config, Descriptor 
                            " (ls /sys/kernel/mm/hugepages shows what it has): set [[pool]] page_size");
     if (config.huge_pages == HugePages::never)
         return refused(config, "kind hugetlb is huge pages, hugepages = \"never\" contradicts it");
-    if (!config.reserve) return refused(config, "kind hugetlb cannot be sparse: set reserve = true");
     FileKind kind;
     kind.alignment = page;
     kind.free = [page]() -> Result<std::uint64_t> {
@@ -126,6 +125,8 @@ Result<std::unique_ptr<Pool>> open_hugetlb(const PoolConfig& config, Descriptor 
     sized.size = round_down(config.size, page);
     kind.too_full = [sized, page] { return Error{Code::full, too_few_pages(sized, hugetlb_room(page))}; };
     kind.look = [&](const PoolFile& file, PoolFacts* facts) -> Result<void> {
+        if (!config.reserve && file.empty)
+            return refused(config, "kind hugetlb cannot be sparse: set reserve = true");
         if (config.path.empty()) {
             facts->description = "nameless file, huge pages of " + format_size(page);
             facts->warnings.push_back(

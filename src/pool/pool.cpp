@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "pool/devices.hpp"
 #include "pool/fsdax_pool.hpp"
 #include "pool/hugetlb_pool.hpp"
 #include "pool/numa_placement.hpp"
@@ -56,7 +57,7 @@ Result<Kind> parse_kind(const std::string& name) {
 }
 
 bool is_built(Kind kind) {
-    return kind != Kind::devdax && (kind != Kind::numa || has_placement());
+    return kind != Kind::numa || has_placement();
 }
 
 std::string built_kinds() {
@@ -90,6 +91,8 @@ Result<std::unique_ptr<Pool>> open(const PoolConfig& config, Descriptor kept) {
             return open_hugetlb(wanted, std::move(kept));
         case Kind::fsdax:
             return open_fsdax(wanted);
+        case Kind::devdax:
+            return open_devdax(wanted);
         default:
             return open_shm(wanted);
     }
@@ -116,7 +119,26 @@ PoolConfig located(const PoolConfig& config) {
     return found;
 }
 
+std::vector<PoolConfig> located_all(const PoolConfig& config) {
+    if (config.kind != Kind::devdax || config.path != "any") return {located(config)};
+    std::vector<PoolConfig> found;
+    for (const auto& path : usable_devices()) {
+        found.push_back(config);
+        found.back().path = path;
+        found.back().name += "-" + path.substr(path.rfind('/') + 1);
+    }
+    if (found.empty()) found.push_back(config);  // open() says that there is none
+    return found;
+}
+
 std::optional<std::uint64_t> existing_bytes(const PoolConfig& config) {
+    if (config.kind == Kind::devdax) {
+        PoolConfig whole = config;
+        whole.size = 0;
+        const auto opened = open_devdax(whole);
+        if (!opened) return std::nullopt;
+        return (*opened)->size();
+    }
     struct stat status {};
     if (::lstat(located(config).path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
     return static_cast<std::uint64_t>(status.st_size);

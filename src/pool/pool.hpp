@@ -12,6 +12,7 @@
 #include "base/result.hpp"
 #include "base/size.hpp"
 #include "base/uuid.hpp"
+#include "pool/device_header.hpp"
 #include "shm/mapping.hpp"
 
 namespace maru::pool {
@@ -56,9 +57,10 @@ struct PoolFacts {
     std::uint64_t alignment = 0;  ///< what a mapping's offset and length must be multiples of
     std::uint64_t offset = 0;     ///< where in the descriptor the pool begins: behind a device's header
     bool is_new = false;          ///< did not exist before this open, or holds nothing but zeroes at its head
-    bool ends_with_holder = false;      ///< no name leads to it: gone with the last descriptor and mapping
-    std::string description;            ///< for people: "tmpfs, 4 KiB pages, whole size reserved"
-    std::vector<std::string> warnings;  ///< to be said at each start, with the remedy
+    bool ends_with_holder = false;       ///< no name leads to it: gone with the last descriptor and mapping
+    std::optional<DeviceHeader> device;  ///< the header that was found on a device
+    std::string description;             ///< for people: "tmpfs, 4 KiB pages, whole size reserved"
+    std::vector<std::string> warnings;   ///< to be said at each start, with the remedy
 };
 
 /// One memory source that the daemon has opened.
@@ -97,6 +99,10 @@ class Pool {
     /// Ends the pool's persistent existence (--remove): deletes the file that this object opened and no
     /// other; one that is gone already is no error, another one in its place is. Mappings keep their bytes.
     virtual Result<void> remove() = 0;
+    /// Writes on the memory itself what it belongs to, where the kind has a header; no effect elsewhere.
+    virtual Result<void> enter_domain(const DeviceHeader&) { return {}; }
+    /// A device has the name that its domain gave it, whatever the config says.
+    void rename(const std::string& name) { facts_.name = name; }
 
   private:
     PoolFacts facts_;
@@ -114,11 +120,14 @@ Result<std::unique_ptr<Pool>> open(const PoolConfig& config, Descriptor kept = {
 /// only.
 PoolConfig located(const PoolConfig& config);
 
+/// The same, with one config for each device that the path "any" stands for, named NAME-DEVICE.
+std::vector<PoolConfig> located_all(const PoolConfig& config);
+
 /// Kinds that open() knows in this build.
 bool is_built(Kind kind);
 std::string built_kinds();  ///< "shm, hugetlb"
 
-/// Size of the file that open() would find, nothing when there is none. Looks only.
+/// Size of the file or device that open() would find, nothing when there is none. Looks only.
 std::optional<std::uint64_t> existing_bytes(const PoolConfig& config);
 
 /// Default path of a shm pool: /dev/shm/maru-NAME-UID.

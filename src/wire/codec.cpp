@@ -14,7 +14,7 @@ void fields_of(Coder& coder, M& m) {
 template <class Coder, class M>
 requires std::is_same_v<std::remove_const_t<M>, PoolDescription>
 void fields_of(Coder& coder, M& m) {
-    coder(m.uuid, m.kind, m.name, m.path, m.bytes, m.alignment);
+    coder(m.uuid, m.kind, m.name, m.path, m.bytes, m.alignment, m.offset);
 }
 template <class Coder, class M>
 requires std::is_same_v<std::remove_const_t<M>, ClaimedRegion>

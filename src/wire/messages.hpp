@@ -66,6 +66,7 @@ struct PoolDescription {
     std::string path;  // as the daemon's host knows it; empty when it has none
     std::uint64_t bytes = 0;
     std::uint64_t alignment = 4096;  // a mapping's length and offset are multiples of this
+    std::uint64_t offset = 0;        // where in its descriptor the pool begins: behind a device's header
 };
 
 struct Welcome {

@@ -420,9 +420,13 @@ TEST_CASE("pools of the command line") {
 
 TEST_CASE("each kind is written on the command line in its own way") {
     const auto config =
-        load_config(with_pools({"shm:a:64MiB", "fsdax:/mnt/x:64GiB", "hugetlb:1GiB:8GiB", "numa:0,2:64GiB"}));
+        load_config(with_pools({"shm:a:64MiB", "fsdax:/mnt/x:64GiB", "hugetlb:1GiB:8GiB", "numa:0,2:64GiB",
+                                "devdax:any", "devdax:uuid:31c57400-020a-4e5c-9805-85cc0cbdf449"}));
     REQUIRE(config);
-    REQUIRE(config->pools.size() == 4);
+    REQUIRE(config->pools.size() == 6);
+    CHECK(config->pools[4].path == "any");
+    CHECK(config->pools[5].path == "uuid:31c57400-020a-4e5c-9805-85cc0cbdf449");
+    CHECK(config->pools[5].size == 0);  // all of it
     CHECK(config->pools[1].name == "fsdax1");
     CHECK(config->pools[1].path == "/mnt/x");
     CHECK(config->pools[1].size == 64 * GiB);
@@ -499,8 +503,11 @@ TEST_CASE("a pool of the command line that cannot be is refused with what was wr
     const auto twice = load_config(with_pools({"shm:a:1GiB", "shm:a:1GiB"}));
     REQUIRE_FALSE(twice);
     check_contains(twice.error().text, {"'a'", "command line"});
-    const auto devdax = load_config(with_pools({"devdax:any"}));
-    check_contains(devdax.error().text, {"devdax is not in this build", "shm"});
+    for (const std::string text : {"devdax:", "devdax:dax0.0"}) {
+        const auto devdax = load_config(with_pools({text}));
+        REQUIRE_FALSE(devdax);
+        check_contains(devdax.error().text, {"--pool " + text + ": ", "devdax:/dev/dax0.0"});
+    }
 }
 
 TEST_CASE("the command line goes before the file, and its pools replace the file's") {

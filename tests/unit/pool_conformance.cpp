@@ -33,6 +33,14 @@ std::uint64_t smaps_figure(const void* at, const std::string& name) {
     return 0;
 }
 
+/// What a daemon writes on a device when it takes it in; without it nothing on the device counts.
+pool::DeviceHeader some_domain() {
+    pool::DeviceHeader header;
+    header.uuid = Uuid::random();
+    header.domain = Uuid::random();
+    return header;
+}
+
 /// By the kernel's words, not by the pool's own.
 void check_memory_is(const Subject& subject, const pool::Pool& pool) {
     struct statfs system {};
@@ -104,6 +112,7 @@ TEST_CASE("a pool that is opened again has its bytes") {
             const auto memory = mapped(*pool, 0, pool->size());
             std::memcpy(memory.data(), "head", 4);
             std::memcpy(memory.data() + pool->size() - 4, "tail", 4);
+            REQUIRE(pool->enter_domain(some_domain()));
             kept = keep(*pool);
         }
         const auto pool = opened(kind.config(scratch), std::move(kept));

@@ -9,6 +9,7 @@
 #include <iostream>
 
 #include "base/uuid.hpp"
+#include "pool/devices.hpp"
 #include "pool/hugetlb_pool.hpp"
 #include "pool/numa_placement.hpp"
 
@@ -118,6 +119,18 @@ std::vector<Subject> subjects_of(const std::string& argument) {
     }
     if (kind == "hugetlb")
         if (const auto page = parse_size(what)) found = hugetlb_subjects(*page);
+    if (kind == "devdax") {
+        const auto device = pool::open_device(what);
+        if (!device) std::cerr << device.error().text << '\n';
+        if (!device) return {};
+        found.emplace_back();
+        found[0].base.kind = pool::Kind::devdax;
+        found[0].title = argument;
+        found[0].device = what;
+        found[0].unit = device->device.alignment;
+        found[0].size = 8 * found[0].unit;
+        found[0].sparse = false;
+    }
     if (found.empty() || what.empty())
         std::cerr << argument << ": no such kind of pool, or nothing behind it\n";
     for (auto& subject : found)

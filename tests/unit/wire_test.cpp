@@ -53,7 +53,7 @@ Claimed some_claimed() {
 
 bool same(const PoolDescription& a, const PoolDescription& b) {
     return a.uuid == b.uuid && a.kind == b.kind && a.name == b.name && a.path == b.path &&
-           a.bytes == b.bytes && a.alignment == b.alignment;
+           a.bytes == b.bytes && a.alignment == b.alignment && a.offset == b.offset;
 }
 bool same(const Hello& a, const Hello& b) {
     return a.instance_id == b.instance_id && a.name_space == b.name_space && a.page_bytes == b.page_bytes &&

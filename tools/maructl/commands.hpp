@@ -37,6 +37,12 @@ int disconnect_client(const Options& options, const std::string& client, bool ki
 /// Gives back what the clients of a fenced host hold. Asks, unless `yes`.
 int release_host(const Options& options, std::uint64_t host, bool yes, bool dry_run);
 
+// -- DAX devices; no daemon is asked
+int list_devices(const Options& options);
+int show_device(const Options& options, const std::string& path);
+int init_device(const Options& options, const std::string& path, bool force);
+int clear_device(const Options& options, const std::string& path, bool yes);
+
 // -- data; keys as bytes
 
 /// `output`: a file, or "-" for standard output.

@@ -39,7 +39,7 @@ struct Line {
     std::vector<std::string> keys;
     std::string client;
     std::uint64_t limit = 0, host = 0;
-    bool repair = false, kill = false, yes = false, dry_run = false;
+    bool repair = false, kill = false, yes = false, dry_run = false, force = false;
 };
 
 int wrong_use(const Error& error) {
@@ -158,6 +158,34 @@ void add_offline(CLI::App& app, Line& line, Command* chosen) {
             [chosen] { *chosen = [](const Line& given) { return run_dump(given.options, given.where); }; });
 }
 
+void add_devices(CLI::App& app, Line& line, Command* chosen) {
+    auto* device = add_command(app, "device", "DAX devices of this machine, and the header on them",
+                               "maructl device list\n  maructl device init /dev/dax0.0");
+    device->require_subcommand(1);
+    const auto add = [&](const char* name, const char* what, const char* example) {
+        auto* command = add_command(*device, name, what, example);
+        command->add_option("PATH", line.file, "The device, /dev/daxX.Y")->required();
+        return command;
+    };
+    add_command(*device, "list", "Size, alignment, mode, NUMA node, UUID and owner of each",
+                "maructl device list --json")
+        ->callback([chosen] { *chosen = [](const Line& given) { return list_devices(given.options); }; });
+    add("show", "What is known of one device", "maructl device show /dev/dax0.0")->callback([chosen] {
+        *chosen = [](const Line& given) { return show_device(given.options, given.file); };
+    });
+    auto* init = add("init", "Write a header with a new UUID", "maructl device init /dev/dax0.0");
+    init->add_flag("--force", line.force, "Also over a header, or over what is not maru's");
+    init->callback([chosen] {
+        *chosen = [](const Line& given) { return init_device(given.options, given.file, given.force); };
+    });
+    auto* clear = add("clear", "Take the header away; what is on the device is lost",
+                      "maructl device clear -y /dev/dax0.0");
+    clear->add_flag("-y,--yes", line.yes, "Do not ask");
+    clear->callback([chosen] {
+        *chosen = [](const Line& given) { return clear_device(given.options, given.file, given.yes); };
+    });
+}
+
 void add_data(CLI::App& app, Line& line, Command* chosen) {
     auto* get = add_command(app, "get", "Write a value to standard output or a file",
                             "maructl get model-a/chunk-7 -o chunk.bin\n  maructl get int:42 | sha256sum");
@@ -253,6 +281,7 @@ int run(int argc, char** argv) {
         "Example:\n  maructl status\n  maructl COMMAND --help");
     add_lists(app, line, &chosen);
     add_offline(app, line, &chosen);
+    add_devices(app, line, &chosen);
     add_data(app, line, &chosen);
     add_client(app, line, &chosen);
     add_host(app, line, &chosen);

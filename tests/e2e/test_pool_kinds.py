@@ -1,0 +1,141 @@
+"""Pools of other kinds than shm, several pools in one domain, and large sparse ones.
+
+The kinds that few machines have are shown in virtual machines; here is what every machine has.
+"""
+
+import pathlib
+import re
+
+import pytest
+from harness import KIB, MARU, MIB, run
+
+GIB = 1024 * MIB
+HUGE = pathlib.Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
+
+
+def started(make_domain, pool="64MiB", settings=None, **keys):
+    domain = make_domain(start=False, pool=pool, settings=settings)
+    domain.pool_keys = {"prefault": "none", **keys}
+    domain.write_config()
+    return domain.start()
+
+
+def store_and_restart(domain, expect_kept=True):
+    """What an engine stores is there for another one, and for those after a restart."""
+    engine = domain.engine(pool=8 * MIB, page=64 * KIB)
+    engine.good("put_many", prefix="k", count=50, size=60_000)
+    reader = domain.engine("no_claim")
+    batch = reader.good("retrieve_batch", prefix="k", count=50)
+    assert batch.right and batch.statuses.count(0) == 50
+    engine.good("close")
+    engine.quit()
+    reader.good("close")
+    reader.quit()
+    assert domain.stop() == 0
+    domain.start()
+    batch = domain.engine("no_claim").good("retrieve_batch", prefix="k", count=50)
+    assert (batch.statuses.count(0) == 50) == expect_kept
+
+
+def only_pool(domain):
+    pools = domain.ask("pools")["pools"]
+    assert len(pools) == 1
+    return pools[0]
+
+
+def test_memory_of_a_numa_node(make_domain):
+    domain = started(make_domain, kind="numa", numa_node=0)
+    assert only_pool(domain)["kind"] == "numa"
+    said = re.search(r"NUMA node 0 \(bind\): (\d+) of (\d+) pages looked at lie there", domain.log_tail())
+    assert said and said.group(1) == said.group(2) != "0", domain.log_tail()
+    store_and_restart(domain)
+
+
+def test_a_node_without_memory(make_domain):
+    domain = make_domain(start=False)
+    domain.pool_keys = {"kind": "numa", "numa_node": 99}
+    domain.write_config()
+    domain.expect_clean = False
+    ended = run(MARU, "--config", domain.config, within_s=10)
+    assert ended.code == 4 and "NUMA node 99 has no memory here" in ended.err, ended
+    assert not domain.pool_path.exists()
+
+
+def test_a_file_in_the_page_cache_is_allowed_only_when_asked_for(make_domain):
+    domain = make_domain(start=False)
+    domain.pool_keys = {"kind": "fsdax", "path": str(domain.folder)}
+    domain.write_config()
+    domain.expect_clean = False
+    ended = run(MARU, "--config", domain.config, within_s=10)
+    assert ended.code == 4 and "does not map this file with dax" in ended.err and "allow_page_cache" in ended.err
+    assert not (domain.folder / "maru-test").exists()
+
+    domain.pool_keys["allow_page_cache"] = True
+    domain.write_config()
+    domain.expect_clean = True
+    domain.start()
+    assert (domain.folder / "maru-test").stat().st_size == 64 * MIB
+    store_and_restart(domain)
+    assert domain.log_tail(100_000).count("its memory is the page cache") == 2, "a warning at each start"
+
+
+def test_huge_pages_that_were_set_aside(make_domain):
+    free = int((HUGE / "free_hugepages").read_text()) if HUGE.exists() else 0
+    if free < 64:
+        pytest.skip(f"{free} huge pages of 2 MiB are free, 64 are needed: sysctl vm.nr_hugepages=64")
+    domain = make_domain(start=False)
+    domain.pool_sections = lambda: [{"kind": "hugetlb", "size": "64MiB"}]
+    domain.write_config()
+    domain.start()
+    engine = domain.engine(pool=8 * MIB, page=64 * KIB)
+    engine.good("put", key="k", id=1, size=60_000)
+    smaps = pathlib.Path(f"/proc/{engine.pid}/smaps").read_text()
+    assert re.search(r"KernelPageSize:\s+2048 kB", smaps)
+    engine.good("close")
+    engine.quit()
+    store_and_restart(domain, expect_kept="ends with the daemon" not in domain.log_tail())
+
+
+def test_too_few_huge_pages(make_domain):
+    domain = make_domain(start=False)
+    domain.pool_sections = lambda: [{"kind": "hugetlb", "size": "1TiB"}]
+    domain.write_config()
+    domain.expect_clean = False
+    ended = run(MARU, "--config", domain.config, within_s=10)
+    assert ended.code == 4 and "524288 (1.0 TiB) are needed: sysctl -w vm.nr_hugepages=" in ended.err, ended
+
+
+def test_a_large_pool_as_a_sparse_file(make_domain):
+    """256 GiB on a machine that has a tenth of it: only what is written takes memory."""
+    domain = started(make_domain, pool="256GiB", settings={"control": {"max_objects": 20_000, "region_size": "1GiB"}},
+                     reserve=False)
+    assert domain.pool_path.stat().st_size == 256 * GIB
+    assert only_pool(domain)["bytes"]["total"] > 250 * GIB
+    store_and_restart(domain)
+    assert domain.pool_path.stat().st_blocks * 512 < 256 * MIB
+    assert domain.log_tail(100_000).count("is sparse (reserve = false)") == 2, "a warning at each start"
+
+
+def test_several_pools_are_filled_in_the_order_of_the_file(make_domain):
+    domain = make_domain(start=False)
+    second = f"{domain.pool_path}-second"
+    domain.pool_sections = lambda: [
+        {"name": "first", "kind": "shm", "path": str(domain.pool_path), "size": "32MiB", "prefault": "none"},
+        {"name": "second", "kind": "numa", "numa_node": 0, "path": second, "size": "64MiB", "prefault": "none"}]
+    domain.write_config()
+    try:
+        domain.start()
+        engine = domain.engine(pool=8 * MIB, page=64 * KIB)
+        engine.good("put_many", prefix="k", count=100, size=60_000)
+        used = {pool["name"]: pool["bytes"]["published"] for pool in domain.ask("pools")["pools"]}
+        assert used["first"] > 0 and used["second"] == 0
+        engine.good("put_many", prefix="l", count=700, size=60_000)
+        used = {pool["name"]: pool["bytes"]["published"] for pool in domain.ask("pools")["pools"]}
+        assert used["first"] > 16 * MIB and used["second"] > 16 * MIB
+        batch = domain.engine("no_claim").good("retrieve_batch", prefix="l", count=700)
+        assert batch.right and batch.statuses.count(0) == 700
+    finally:
+        if domain.running():
+            domain.stop()
+        for path in (second, f"{second}.lock"):
+            pathlib.Path(path).unlink(missing_ok=True)
