@@ -3,6 +3,8 @@
 #include <cstring>
 
 #include "client/call.hpp"
+#include "shm/bus_guard.hpp"
+#include "table/poison.hpp"
 
 using maru::Code;
 using namespace maru::client;
@@ -59,6 +61,16 @@ maru_status check_keys(const maru_key* keys, std::size_t count) {
     return MARU_OK;
 }
 
+/// The object's memory cannot be read: no reader meets it again.
+maru_status report_poison(Call& call, const table::View& found) {
+    call.client().count_damaged();
+    const bool gone = table::poison_object(call.worker(), found);
+    return fail(Code::poisoned,
+                gone ? "the memory of this value is bad: its page was taken out of use, and the "
+                       "key can be stored again"
+                     : "the memory of this value is bad, and it is pinned or has gone");
+}
+
 /// Hands out the views of a matched prefix; those behind one that turned out damaged are let go.
 std::size_t hand_out_prefix(Call& call, const table::View* found, std::size_t count, maru_view* views) {
     std::size_t good = 0;
@@ -81,7 +93,15 @@ maru_status hand_out(Call& call, const table::View& found, maru_view* view) {
         return fail(Code::damaged,
                     "the record of this key names a place outside its pool, or a length beyond its page");
     }
-    if (client.verify && checksum_of(data, found.length) != found.checksum) [[unlikely]] {
+    std::uint64_t checksum = found.checksum;
+    if (client.verify && !maru::shm::survives_bus_error(data, found.length, [&] {
+            checksum = checksum_of(data, found.length);
+        })) [[unlikely]] {
+        const maru_status status = report_poison(call, found);
+        (void)call.worker().release(found.token);
+        return status;
+    }
+    if (checksum != found.checksum) [[unlikely]] {
         client.count_damaged();
         (void)call.worker().retire_damaged(found);
         (void)call.worker().release(found.token);
@@ -193,8 +213,10 @@ maru_status maru_get(maru_client* client, const void* key, size_t key_size, void
         status =
             fail_with(Code::too_large, "the value has %llu bytes, there is room for %llu",
                       static_cast<unsigned long long>(view.size), static_cast<unsigned long long>(capacity));
-    else if (view.size > 0)
-        std::memcpy(data, view.data, view.size);
+    else if (view.size > 0 && !maru::shm::survives_bus_error(view.data, view.size, [&] {
+                 std::memcpy(data, view.data, view.size);
+             })) [[unlikely]]
+        status = report_poison(call, found);
     (void)call.worker().release(view.token);
     return status;
 }

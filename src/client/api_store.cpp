@@ -2,7 +2,9 @@
 #include <exception>
 
 #include "client/call.hpp"
+#include "shm/bus_guard.hpp"
 #include "shm/copy.hpp"
+#include "table/poison.hpp"
 
 using maru::Code;
 using namespace maru::client;
@@ -58,7 +60,11 @@ maru_status store_one(Call& call, const void* key_data, std::size_t key_size, ma
     if (!make_key(call.client(), key_data, key_size, &key, &status) ||
         !find_page(call, page, &found, &data, &status) || !fits(*page, found, size, &status))
         return status;
-    const std::uint64_t checksum = call.client().checksums ? checksum_of(data, size) : 0;
+    std::uint64_t checksum = 0;
+    if (call.client().checksums &&
+        !maru::shm::survives_bus_error(data, size, [&] { checksum = checksum_of(data, size); })) [[unlikely]]
+        return fail(Code::poisoned,
+                    "the memory of this page is bad: free it, and store the value in another page");
     const std::uint64_t token = found.token;
     const Code code = call.worker().publish(key, found, size, checksum);
     if (found.token != token) {
@@ -119,7 +125,12 @@ maru_status put_one(Call& call, const table::Key& key, const void* data, std::ui
     std::byte* room = nullptr;
     const maru_status reserved = reserve(call, size, From::anywhere, &page, &room);
     if (reserved != MARU_OK) return reserved;
-    if (size > 0) maru::shm::copy_in(room, data, size);
+    if (size > 0 && !maru::shm::survives_bus_error(room, size, [&] { maru::shm::copy_in(room, data, size); }))
+        [[unlikely]] {
+        (void)table::poison_page(worker, page);
+        return fail(Code::poisoned,
+                    "the memory of a free page is bad: it was taken out of use; store the value again");
+    }
     const std::uint64_t checksum = call.client().checksums ? checksum_of(data, size) : 0;
     const Code code = worker.publish(key, page, size, checksum);
     (void)worker.free(page);  // the page, or the lease on it

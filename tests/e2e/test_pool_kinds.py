@@ -1,8 +1,9 @@
-"""Pools of other kinds than shm, several pools in one domain, and large sparse ones.
+"""Pools of other kinds than shm, several pools in one domain, large sparse ones, and memory that goes away.
 
 The kinds that few machines have are shown in virtual machines; here is what every machine has.
 """
 
+import os
 import pathlib
 import re
 
@@ -139,3 +140,22 @@ def test_several_pools_are_filled_in_the_order_of_the_file(make_domain):
             domain.stop()
         for path in (second, f"{second}.lock"):
             pathlib.Path(path).unlink(missing_ok=True)
+
+
+def test_a_file_truncated_under_a_client_is_an_error_for_its_objects(make_domain):
+    """A page that has gone is an answer, not the end of the process; its page is taken out of use."""
+    domain = started(make_domain)
+    engine = domain.engine(pool=16 * MIB, page=64 * KIB)
+    engine.good("put_many", prefix="k", count=100, size=60_000)
+    last = max(domain.ask("keys")["keys"], key=lambda row: (row["region"], row["page"]))
+    region = next(row for row in domain.ask("regions")["regions"] if row["region"] == last["region"])
+    os.truncate(domain.pool_path, region["offset"] + last["page"] * region["page_bytes"])
+    key = last["key"]
+    answer = engine("get", key=key)
+    assert answer.status == -13, answer
+    assert "memory of this value is bad" in answer.detail
+    assert engine("get", key=key).status == 2, "a miss: the object has gone"
+    others = engine.good("retrieve_batch", prefix="k", count=100)
+    assert others.statuses.count(0) == 99
+    assert domain.status()
+    assert domain.page_counts()["bad"] == 1
