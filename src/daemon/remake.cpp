@@ -100,6 +100,25 @@ Result<void> make_way(const std::vector<pool::PoolConfig>& pools) {
     return delete_files(other_size);
 }
 
+/// Of a domain that hosts share one host formats the memory; the header it wrote stops every other.
+Result<void> check_first_formatter(const Config& config, const std::vector<pool::PoolConfig>& pools) {
+    if (config.control.coherence == table::Coherence::local) return {};
+    for (const auto& pool : pools) {
+        if (pool.kind != pool::Kind::devdax) continue;
+        const auto opened = pool::open(pool);
+        if (!opened) continue;  // named when it is opened for the format
+        const auto& device = (*opened)->facts().device;
+        if (!device || device->domain.empty()) continue;
+        return Error{Code::denied,
+                     "not formatted: " + (*opened)->path() + " (" + device->uuid.text() +
+                         ") belongs to domain " + device->domain.text() +
+                         ", which another host may serve: start the daemon to join it, or run maructl "
+                         "device clear " +
+                         (*opened)->path() + " first if its content may go"};
+    }
+    return {};
+}
+
 }  // namespace
 
 ExitCode format_anew(const Config& config, bool yes) {
@@ -108,6 +127,8 @@ ExitCode format_anew(const Config& config, bool yes) {
     auto found = look(config, pools, &exit);
     if (!found) return failed(exit, found.error().text);
     if (exit = consent(*found, "formatted", yes); exit != ExitCode::clean) return exit;
+    if (auto alone = check_first_formatter(config, pools); !alone)
+        return failed(ExitCode::no_pool, alone.error().text);
     if (auto free = make_way(pools); !free) return failed(ExitCode::no_pool, free.error().text);
     Domain domain;
     for (const auto& pool : pools) {
