@@ -2,6 +2,7 @@
 #include "daemon/admin.hpp"
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 
 #include "daemon/admin/census.hpp"
@@ -17,7 +18,8 @@ using table::Domain;
 
 /// A daemon's answers over a domain of a test.
 struct Desk {
-    explicit Desk(const Domain& domain) : admin(config, domain.control(), facts) {
+    explicit Desk(const Domain& of) : domain(of) {
+        admin.emplace(config, domain.control(), facts);
         facts.version = "1.2.3";
         facts.pid = 77;
         facts.socket = "/run/test.sock";
@@ -26,19 +28,24 @@ struct Desk {
     }
 
     json ask(const std::string& command, const std::string& arguments = "") {
+        if (counted_slowly)
+            admin.emplace(config, domain.control(), facts);  // such a count is good for a second
+        counted_slowly = false;
         json answer = ask_once(command, arguments);
         if (arguments.empty()) ask_on(command, &answer);
         return answer;
     }
     json ask_once(const std::string& command, const std::string& arguments) {
-        const auto answer = admin.answer(command, arguments);
+        const auto answer = admin->answer(command, arguments);
         REQUIRE_MESSAGE(bool(answer), (answer ? "" : answer.error().text));
         return json::parse(*answer);
     }
     /// On a slow machine an answer ends when its time does: the rest is asked for.
     void ask_on(const std::string& command, json* answer) {
-        for (int part = 0; part < 1000 && answer->value("complete", true) == false; ++part)
+        for (int part = 0; part < 1000 && answer->value("complete", true) == false; ++part) {
             *answer = ask_once(command, "");
+            counted_slowly = true;
+        }
         for (int part = 0; part < 1000 && answer->contains("next") && !(*answer)["next"].is_null(); ++part) {
             const json more = ask_once(command, json{{"cursor", (*answer)["next"]}}.dump());
             for (const auto& [name, rows] : more.items())
@@ -49,7 +56,7 @@ struct Desk {
         }
     }
     Error refusal(const std::string& command, const std::string& arguments = "") {
-        const auto answer = admin.answer(command, arguments);
+        const auto answer = admin->answer(command, arguments);
         REQUIRE_FALSE(bool(answer));
         return answer.error();
     }
@@ -71,7 +78,9 @@ struct Desk {
 
     Config config;
     DaemonFacts facts;
-    Admin admin;
+    const Domain& domain;
+    std::optional<Admin> admin;
+    bool counted_slowly = false;
 };
 
 bool has_warning(const json& status, const std::string& kind) {
