@@ -8,7 +8,7 @@ import pathlib
 import re
 
 import pytest
-from harness import KIB, MARU, MIB, run
+from harness import KIB, MARU, MIB, SHM, run
 
 GIB = 1024 * MIB
 HUGE = pathlib.Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
@@ -80,13 +80,27 @@ def test_a_file_in_the_page_cache_is_allowed_only_when_asked_for(make_domain):
     assert domain.log_tail(100_000).count("its memory is the page cache") == 2, "a warning at each start"
 
 
+def huge_pages(domain, size):
+    """A pool of kind hugetlb whose lock file, which has no folder of its own, goes with the test."""
+    name = f"huge-{domain.unique}"
+    domain.pool_sections = lambda: [{"name": name, "kind": "hugetlb", "size": size}]
+    domain.write_config()
+    finish = domain.finish
+
+    def finish_and_unlock():
+        finish()
+        for lock in SHM.glob(f"maru-{name}-*.lock"):
+            lock.unlink()
+
+    domain.finish = finish_and_unlock
+
+
 def test_huge_pages_that_were_set_aside(make_domain):
     free = int((HUGE / "free_hugepages").read_text()) if HUGE.exists() else 0
     if free < 64:
         pytest.skip(f"{free} huge pages of 2 MiB are free, 64 are needed: sysctl vm.nr_hugepages=64")
     domain = make_domain(start=False)
-    domain.pool_sections = lambda: [{"kind": "hugetlb", "size": "64MiB"}]
-    domain.write_config()
+    huge_pages(domain, "64MiB")
     domain.start()
     engine = domain.engine(pool=8 * MIB, page=64 * KIB)
     engine.good("put", key="k", id=1, size=60_000)
@@ -99,8 +113,7 @@ def test_huge_pages_that_were_set_aside(make_domain):
 
 def test_too_few_huge_pages(make_domain):
     domain = make_domain(start=False)
-    domain.pool_sections = lambda: [{"kind": "hugetlb", "size": "1TiB"}]
-    domain.write_config()
+    huge_pages(domain, "1TiB")
     domain.expect_clean = False
     ended = run(MARU, "--config", domain.config, within_s=10)
     assert ended.code == 4 and "524288 (1.0 TiB) are needed: sysctl -w vm.nr_hugepages=" in ended.err, ended
