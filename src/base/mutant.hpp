@@ -35,6 +35,9 @@ enum class Mutant : std::uint8_t {
     fill_before_publishing,  // the record filled while RESERVED
     link_overwritten,        // an overflow bucket linked without comparing
     claim_without_owner,     // an overflow bucket claimed without naming who
+    no_back_off,             // no pause after a lost commit
+    lost_left_publishing,    // a store that lost leaves its page PUBLISHING
+    lost_lease_left,         // and its lease where its own word was
     // retirement
     evict_without_scan,  // eviction decided without a look at the pins
     evict_scan_before_retiring,

@@ -136,6 +136,7 @@ Worker::Scan Worker::find_same(const Key& key, const Word64* mine) {
 
 void Worker::back_off(int round) {
     // Random and growing: two writers that throw each other out in lock step drift apart.
+    if (mutant(Mutant::no_back_off)) return;
     const std::uint32_t spins = random() % (1u + static_cast<std::uint32_t>(round) * 16u);
     for (std::uint32_t i = 0; i < spins; ++i)
         shm::pause();
@@ -208,8 +209,8 @@ Code Worker::publish(const Key& key, Page& page, std::uint64_t length, std::uint
         return outcome;
     }
     if (outcome == Code::exists) pins_.count(Counter::duplicates);
-    pins_.announce_own(slot, page.record, page.generation);
-    record.state.compare_exchange(publishing, reserved);
+    if (!mutant(Mutant::lost_lease_left)) pins_.announce_own(slot, page.record, page.generation);
+    if (!mutant(Mutant::lost_left_publishing)) record.state.compare_exchange(publishing, reserved);
     if (own_thread)
         page.token = pins_.token(slot, page.generation);
     else

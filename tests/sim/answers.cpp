@@ -77,6 +77,44 @@ std::uint32_t Oracle::hit(Actor& by, std::uint32_t key, std::uint32_t record, st
     return static_cast<std::uint32_t>(holds_.size() - 1);
 }
 
+void Oracle::store_ended(Actor& by) {
+    if (by.placements == 0) return;  // a duplicate, found without one
+    ++rounds[by.placements];
+    const std::uint32_t most = world_.scenario().rounds_max;
+    if (most != 0 && by.placements > most)
+        violate("a store of %s placed its entry %u times, expected were %u at most", by.name.c_str(),
+                by.placements, most);
+}
+
+void Oracle::reserved_as_before(Actor& by, const Page& page, const char* answer) {
+    const Control& c = world_.control();
+    const State now = state(page.record);
+    const Owner owner = by.process->identity.owner();
+    if (now.phase != Phase::reserved || now.generation != page.generation || now.owner != owner)
+        return violate("a store of %s answers %s, its page r%u was RESERVED g%u and is %s g%u",
+                       by.name.c_str(), answer, page.record, page.generation, name_of(now.phase),
+                       now.generation);
+    bool named = false;
+    for (std::uint32_t chunk = 0; chunk < c.chunk_count(); ++chunk)
+        if (raw(&c.chunk(chunk).owner, 8) == by.process->identity.holder_word())
+            for (const auto& place : c.chunk(chunk).pins) {
+                const std::uint64_t word = raw(&place, 8);
+                named = named || (pin::kind(word) == PinKind::own && pin::record(word) == page.record &&
+                                  pin::same_generation(word, page.generation));
+            }
+    if (!named)
+        violate("a store of %s answers %s, and no word of its own names its page r%u", by.name.c_str(),
+                answer, page.record);
+    for (std::uint32_t b = 0; b < c.bucket_count() + c.overflow_count(); ++b)
+        for (const auto& place : c.bucket(b).slots) {
+            const std::uint64_t word = raw(&place, 8);
+            if (word != 0 && slot::record(word) == page.record &&
+                slot::same_generation(word, page.generation))
+                violate("a store of %s answers %s and left an entry of r%u", by.name.c_str(), answer,
+                        page.record);
+        }
+}
+
 void Oracle::read(Actor& by, std::uint32_t hold_number, std::uint64_t word) {
     const Hold& hold = holds_[hold_number];
     if (word != payload_word(hold.value, hold.key))

@@ -35,13 +35,19 @@ std::uint64_t ClientActor::write(const Page& page, std::uint32_t key) {
 
 Code ClientActor::publish(Page& page, std::uint32_t key) {
     Oracle& oracle = sim_.oracle_;
+    actor_.placements = 0;
     const Code code = worker_.publish(sim_.world_.key(key), page, words_per_unit * 8);
+    const char* const answer = code == Code::ok          ? "stored"
+                               : code == Code::exists    ? "duplicate"
+                               : code == Code::contended ? "contended"
+                                                         : "not stored";
+    oracle.count(answer);
+    oracle.store_ended(actor_);
     if (code == Code::exists) oracle.present(actor_, key, "store");
-    oracle.count(code == Code::ok          ? "stored"
-                 : code == Code::exists    ? "duplicate"
-                 : code == Code::contended ? "contended"
-                                           : "not stored");
-    if (code != Code::ok) return code;
+    if (code != Code::ok) {
+        oracle.reserved_as_before(actor_, page, answer);
+        return code;
+    }
     Held own;
     own.token = page.token;
     own.view.location = page.location;

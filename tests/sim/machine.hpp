@@ -39,11 +39,13 @@ struct Actor {
     std::vector<Buffered> buffer;
     bool started = false, done = false, dead = false, dying = false;
     std::uint64_t frozen_until = 0;
-    int priority = 0;
+    int priority = 0;      // or steps of a turn in lock step
+    bool in_step = false;  // had its first turn
     const char* operation = "-";
     int key = -1;
     std::uint64_t operation_began = 0;
     std::uint32_t operation_steps = 0;
+    std::uint32_t placements = 0;  // tentative entries of the store under way
 
     bool can_run(std::uint64_t now) const { return !done && !dead && frozen_until <= now; }
 };

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "mutants.hpp"
 #include "simulation.hpp"
@@ -172,6 +173,33 @@ std::uint64_t run_exhaustive(Simulation& simulation, const Options& options, std
     return done;
 }
 
+bool choose_mutant(const std::string& name) {
+    if (name.empty()) return true;
+    const MutantPlan* plan = find_mutant(name);
+    if (plan == nullptr) {
+        std::fprintf(stderr, "sim: there is no mutant %s\n", name.c_str());
+        return false;
+    }
+    maru::active_mutant = plan->mutant;
+    return true;
+}
+
+/// What the scenario is there for and no run has met.
+std::vector<std::string> not_met(const Scenario& scenario, const Oracle& oracle) {
+    std::vector<std::string> missing;
+    for (const std::string& what : scenario.meets)
+        if (!oracle.met.contains(what)) missing.push_back(what);
+    return missing;
+}
+
+void print_rounds(const Oracle& oracle) {
+    if (oracle.rounds.empty()) return;
+    std::printf("  placements of a store: worst %u;", oracle.rounds.rbegin()->first);
+    for (const auto& [placements, stores] : oracle.rounds)
+        std::printf(" %ux%llu", placements, wide(stores));
+    std::printf("\n");
+}
+
 int run(const Options& options, Scenario scenario) {
     if (options.preemptions != ~0ull) scenario.preemptions = static_cast<std::uint32_t>(options.preemptions);
     Memory memory = scenario.memory;
@@ -183,6 +211,7 @@ int run(const Options& options, Scenario scenario) {
         memory = Memory::sequential;
     else if (!options.memory.empty())
         return usage();
+    if (!choose_mutant(options.mutant.empty() ? scenario.mutant : options.mutant)) return 2;
     Simulation simulation(scenario, memory);
     machine().trace = options.trace;
     const std::uint64_t runs = options.trace ? 1 : options.runs != 0 ? options.runs : scenario.schedules;
@@ -193,15 +222,22 @@ int run(const Options& options, Scenario scenario) {
     const std::uint64_t done =
         enumerated ? run_exhaustive(simulation, options, runs, findings, time, &all)
                    : run_random(simulation, options, runs, findings, time, scenario.exhaustive());
+    // Of a search for a mutant, which ends early, and of one schedule run again nothing of that is expected.
+    const bool whole = options.mutant.empty() && done > 1;
+    const auto missing = whole ? not_met(scenario, simulation.oracle()) : std::vector<std::string>();
+    const std::uint64_t violations = findings.total() + missing.size();
     std::printf(
         "%s: %llu schedules%s, %llu steps, %.1f s, %llu violations; longest operation %u steps (%s)\n",
         scenario.name.c_str(), wide(done), all ? " (all)" : "", wide(simulation.steps()), time.passed(),
-        wide(findings.total()), machine().longest_operation, machine().longest_operation_name);
+        wide(violations), machine().longest_operation, machine().longest_operation_name);
+    if (scenario.turn.most > 0 || options.met) print_rounds(simulation.oracle());
+    for (const std::string& what : missing)
+        std::printf("VIOLATION no schedule has met: %s\n", what.c_str());
     findings.print(options);
     if (options.met)
         for (const auto& [what, times] : simulation.oracle().met)
             std::printf("  met %12llu  %s\n", wide(times), what.c_str());
-    return findings.total() == 0 ? 0 : 1;
+    return violations == 0 ? 0 : 1;
 }
 
 }  // namespace
@@ -213,14 +249,6 @@ int main(int count, char** arguments) {
         for (const auto& plan : mutant_plans())
             std::printf("%s\t%s\t%s\n", plan.name, plan.buffers_only ? "buffers" : "any", plan.scenarios);
         return 0;
-    }
-    if (!options.mutant.empty()) {
-        const MutantPlan* plan = find_mutant(options.mutant);
-        if (plan == nullptr) {
-            std::fprintf(stderr, "sim: there is no mutant %s\n", options.mutant.c_str());
-            return 2;
-        }
-        maru::active_mutant = plan->mutant;
     }
     std::string path = options.scenario, error;
     if (path.find('/') == std::string::npos)

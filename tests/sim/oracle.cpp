@@ -243,6 +243,7 @@ void Oracle::slot_changed(Actor& by, std::uint64_t before, std::uint64_t after, 
     if (before != 0 && slot::is_tentative(before) && after == 0 && by.process != nullptr &&
         state(slot::record(before)).owner != by.process->identity.owner())
         count("thrown out");
+    if (after != 0 && slot::is_tentative(after)) ++by.placements;
     if (after != 0 && !slot::is_tentative(after)) committed(by, after);
 }
 

@@ -57,9 +57,16 @@ class Oracle : public Observer {
     /// After the last pass: nothing is left of anybody.
     void at_the_end();
 
+    /// A store has answered without publishing: its page is as it was when the store began.
+    void reserved_as_before(Actor& by, const table::Page& page, const char* answer);
+    /// A store has answered: it was not thrown out more often than the scenario allows.
+    void store_ended(Actor& by);
+
     /// What the runs so far have met.
     std::map<std::string, std::uint64_t> met;
     void count(const char* what) { ++met[what]; }
+    /// Stores by the number of their placements.
+    std::map<std::uint32_t, std::uint64_t> rounds;
 
   private:
     struct RecordTruth {

@@ -52,11 +52,12 @@ class Reader {
         if (name == "mix") return mix(value, &s_.mix);
         if (name == "duties") return mix(value, &s_.duties);
         if (name == "pools") return pools(value);
-        const std::map<std::string, Range*> ranges{{"keys", &s_.keys},
-                                                   {"clients", &s_.clients},
-                                                   {"threads", &s_.threads},
-                                                   {"operations", &s_.operations},
-                                                   {"epoch", &s_.epoch}};
+        if (name == "mutant") return s_.mutant = value, true;
+        if (name == "meets") return s_.meets.push_back(value), true;
+        const std::map<std::string, Range*> ranges{{"keys", &s_.keys},       {"clients", &s_.clients},
+                                                   {"threads", &s_.threads}, {"operations", &s_.operations},
+                                                   {"epoch", &s_.epoch},     {"turn", &s_.turn},
+                                                   {"ratio", &s_.ratio}};
         if (const auto at = ranges.find(name); at != ranges.end()) return range(value, at->second);
         const std::map<std::string, std::uint32_t*> numbers{{"granules", &s_.granules},
                                                             {"chunks", &s_.chunks},
@@ -64,6 +65,7 @@ class Reader {
                                                             {"namespaces", &s_.namespaces},
                                                             {"ballast", &s_.ballast},
                                                             {"pin_steps", &s_.pin_steps},
+                                                            {"rounds_max", &s_.rounds_max},
                                                             {"respawns", &s_.respawns},
                                                             {"freeze_sweeping", &s_.freeze_sweeping},
                                                             {"daemons", &s_.daemons},

@@ -48,6 +48,15 @@ struct Scenario {
     std::uint32_t kill_sweeping = 0, freeze_sweeping = 0;  // a daemon, while it works
     bool solo = false;
 
+    // Lock step: client threads take turns. A turn is so many steps, one number for all in a run, times one
+    // for each of them.
+    Range turn{0, 0}, ratio{1, 1};
+
+    // what the runs together must show
+    std::string mutant;              // a deliberate defect that this scenario is about
+    std::vector<std::string> meets;  // what at least one of the runs must meet
+    std::uint32_t rounds_max = 0;    // placements that a store may need; 0: no bound of its own
+
     // exhaustive: fixed scripts, one thread each ("CLIENT: store 0, get 0")
     std::vector<std::string> scripts;
     std::uint32_t preemptions = 2, kills = 0;

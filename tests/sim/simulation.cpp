@@ -1,9 +1,11 @@
 #include "simulation.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "table/clients.hpp"
 #include "table/regions.hpp"
@@ -67,6 +69,8 @@ void Simulation::start_threads(Process& process) {
             ClientActor(*this, process, worker, actor).random_operations(operations);
         };
         actor.priority = static_cast<int>(random_.below(1000));
+        if (scenario_.turn.most > 0)  // in lock step: steps of a turn
+            actor.priority = static_cast<int>(turn_ * scenario_.ratio.pick(random_));
         process.threads.push_back(&actor);
     }
 }
@@ -291,6 +295,24 @@ bool Simulation::everybody_done() const {
     return true;
 }
 
+/// Lock step: everybody in turn, each for as many steps as it was given at its start. Who has placed its
+/// entry for the first time waits until all have: from there on each can throw the others out.
+Actor* Simulation::pick_in_turn(std::vector<Actor*>& can, const Actor* last) {
+    const auto before_first = [](const Actor* actor) { return actor->placements == 0; };
+    if (!met_ && std::none_of(can.begin(), can.end(), before_first)) met_ = true;
+    if (!met_) std::erase_if(can, [&](const Actor* actor) { return !before_first(actor); });
+    Actor* chosen = can[0];
+    for (Actor* actor : can)
+        if (last != nullptr && actor->number > last->number) {
+            chosen = actor;
+            break;
+        }
+    // The first turn of each is a part of one, so that they meet in every phase.
+    const auto steps = static_cast<std::uint32_t>(chosen->priority);
+    machine_.set_burst(!met_ ? 0 : !std::exchange(chosen->in_step, true) ? random_.below(steps) : steps - 1);
+    return chosen;
+}
+
 Actor* Simulation::pick_by_mode(std::vector<Actor*>& can, Actor* last, bool last_can_run) {
     const auto count = static_cast<std::uint32_t>(can.size());
     Actor* chosen = can[random_.below(count)];
@@ -347,6 +369,7 @@ Actor* Simulation::pick(Actor* last, bool last_can_run) {
             any = any || (!actor->done && !actor->dead);
             if (actor->can_run(machine_.now())) can.push_back(actor.get());
         }
+        if (!can.empty() && scenario_.turn.most > 0) return pick_in_turn(can, last);
         if (!can.empty()) return pick_by_mode(can, last, last_can_run && last->can_run(machine_.now()));
         if (!any) return nullptr;
         for (const auto& actor : machine_.actors())
@@ -365,6 +388,8 @@ void Simulation::finish() {
 
 Outcome Simulation::run(std::uint64_t seed) {
     set_up(seed);
+    turn_ = scenario_.turn.pick(random_);
+    met_ = false;
     for (std::uint32_t d = 0; d < scenario_.daemons; ++d)
         start_daemon();
     const std::uint32_t clients = scenario_.clients.pick(random_);

@@ -72,6 +72,7 @@ class Simulation {
     Outcome conclude();
 
     Actor* pick(Actor* last, bool last_can_run);
+    Actor* pick_in_turn(std::vector<Actor*>& can, const Actor* last);
     Actor* pick_by_mode(std::vector<Actor*>& can, Actor* last, bool last_can_run);
     std::uint64_t next_event(std::uint32_t per_million);
 
@@ -85,6 +86,8 @@ class Simulation {
     std::uint32_t key_count_ = 1;
     bool finishing_ = false;
     int mode_ = 0;
+    std::uint32_t turn_ = 0;  // steps of a turn in lock step
+    bool met_ = false;        // all have placed an entry
     std::uint32_t change_ = 0, respawns_ = 0;
     std::uint64_t next_fault_ = 0, solo_at_ = 0;
     Actor* solo_ = nullptr;

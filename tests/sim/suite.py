@@ -28,6 +28,9 @@ SUMMARY = re.compile(
     r"^(?P<name>\S+): (?P<schedules>\d+) schedules(?P<all> \(all\))?, (?P<steps>\d+) steps, \S+ s, (?P<violations>\d+) violations",
     re.M)
 
+# Short schedules of which the rarest count.
+MORE = {"lockstep": 5, "lockstep_ratio": 5}
+
 
 class Result:
     def __init__(self, name, passed, text, seconds, schedules=0, steps=0, row=None, unit="schedules", note=""):
@@ -78,11 +81,13 @@ def exhaustive(sim, name, bound, times):
 
 def random_schedules(sim, name, memory, times):
     began = time.monotonic()
-    runs = {"sequential": 4000, "tso": 1500, "weak": 2500}[memory] * times
+    runs = {"sequential": 4000, "tso": 1500, "weak": 2500}[memory] * MORE.get(name, 1) * times
     text, numbers = simulate(sim, name, "--memory", memory, "--runs", runs)
     passed = numbers is not None and numbers["violations"] == 0
+    placements = re.search(r"^  placements of a store: (.*)$", text, re.M)
     return Result(f"random {name}, {memory} memory", passed, text, time.monotonic() - began,
-                  *(numbers and (numbers["schedules"], numbers["steps"]) or (0, 0)))
+                  *(numbers and (numbers["schedules"], numbers["steps"]) or (0, 0)),
+                  note=f"placements: {placements[1]}" if placements else "")
 
 
 def mutant(sim, name, buffers_only, scenarios, times):
