@@ -87,8 +87,9 @@ def forge(domain, slot, pid=None, started=None, stamp=None):
 
 
 @pytest.fixture
-def left_behind(domain):
-    """A slot whose client and daemon have died."""
+def left_behind(make_domain):
+    """A slot whose client and daemon have died. After another boot the next daemon waits for the grace: the least."""
+    domain = make_domain(settings={"host": {"grace": "3s"}})
     engine = hold_something(domain)
     domain.kill()
     engine.kill()
