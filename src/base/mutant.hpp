@@ -66,8 +66,8 @@ enum class Mutant : std::uint8_t {
     count,
 };
 
-#ifdef MARU_STEPPED
-inline Mutant active_mutant = Mutant::none;  // set by the simulator between two runs
+#if defined(MARU_STEPPED) || defined(MARU_WITH_MUTANT)
+extern Mutant active_mutant;  // the simulator sets it between two runs, the option `mutant` for a build
 // Not constexpr: a `const bool` that begins with it would be folded while nothing is active yet.
 inline bool mutant(Mutant which) {
     return active_mutant == which;
