@@ -64,10 +64,14 @@ class Loop {
     virtual void stop() = 0;
 };
 
-/// A loop on io_uring; unavailable where the kernel or a container forbids it.
+/// A loop on io_uring; unavailable, with the remedy, where the kernel or a container forbids it.
 Result<std::unique_ptr<Loop>> make_uring_loop();
 
-/// By the name in daemon.event_backend: "auto" or "io_uring".
+/// A loop on epoll, which every Linux has. It sets listening sockets to O_NONBLOCK.
+Result<std::unique_ptr<Loop>> make_epoll_loop();
+
+/// By the name in daemon.event_backend: "io_uring", "epoll", or "auto", which is io_uring where it is to be
+/// had and else, with one warning in the log, epoll.
 Result<std::unique_ptr<Loop>> make_loop(const std::string& backend);
 
 }  // namespace maru::daemon

@@ -8,13 +8,12 @@
 #include <utility>
 
 #include "daemon/loop.hpp"
+#include "daemon/socket_message.hpp"
 
 namespace maru::daemon {
 namespace {
 
 constexpr unsigned ring_entries = 1024;
-constexpr std::size_t receive_bytes = 16 * 1024;
-constexpr std::size_t descriptors_per_message_max = 253;  // SCM_MAX_FD of the kernel
 
 /// One operation from its begin to the completion that the kernel reports, also when it was cancelled: the
 /// kernel may use its buffers until then.
@@ -50,42 +49,17 @@ class PendingAccept final : public Pending {
     std::function<void(int)> then_;
 };
 
-/// The descriptors beside a message; whatever else stands there is passed over.
-std::vector<Descriptor> take_descriptors(msghdr& message) {
-    std::vector<Descriptor> taken;
-    for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
-        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-        const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (std::size_t i = 0; i < count; ++i) {
-            int number = -1;
-            std::memcpy(&number, CMSG_DATA(part) + i * sizeof(int), sizeof number);
-            taken.emplace_back(number);
-        }
-    }
-    return taken;
-}
-
 class PendingReceive final : public Pending {
   public:
     PendingReceive(int socket, std::function<void(Received)> then)
         : socket_(socket), then_(std::move(then)) {}
     void submit(io_uring_sqe* entry) override {
-        part_ = {buffer_, sizeof buffer_};
-        message_ = {};
-        message_.msg_iov = &part_;
-        message_.msg_iovlen = 1;
-        message_.msg_control = control_;
-        message_.msg_controllen = sizeof control_;
-        io_uring_prep_recvmsg(entry, socket_, &message_, MSG_CMSG_CLOEXEC);
+        io_uring_prep_recvmsg(entry, socket_, message_.prepare(), MSG_CMSG_CLOEXEC);
     }
     bool complete(int result) override {
-        Received received;
-        received.result = result;
-        if (result >= 0) received.descriptors = take_descriptors(message_);
+        Received received = message_.take(result);
         if (cancelled) return true;
         if (result == -EINTR || result == -EAGAIN) return false;
-        if (result > 0) received.bytes = {buffer_, static_cast<std::size_t>(result)};
-        received.descriptors_lost = result >= 0 && (message_.msg_flags & MSG_CTRUNC) != 0;
         then_(std::move(received));
         return true;
     }
@@ -93,56 +67,29 @@ class PendingReceive final : public Pending {
   private:
     int socket_;
     std::function<void(Received)> then_;
-    msghdr message_{};
-    iovec part_{};
-    std::byte buffer_[receive_bytes];
-    alignas(cmsghdr) char control_[CMSG_SPACE(descriptors_per_message_max * sizeof(int))];
+    IncomingMessage message_;
 };
 
 class PendingSend final : public Pending {
   public:
     PendingSend(int socket, std::vector<std::byte> bytes, const std::vector<int>& descriptors,
                 std::function<void(int)> then)
-        : socket_(socket), bytes_(std::move(bytes)), then_(std::move(then)) {
-        if (descriptors.empty()) return;
-        control_.resize(CMSG_SPACE(descriptors.size() * sizeof(int)));
-        msghdr shape{};
-        shape.msg_control = control_.data();
-        shape.msg_controllen = control_.size();
-        cmsghdr* head = CMSG_FIRSTHDR(&shape);
-        head->cmsg_level = SOL_SOCKET;
-        head->cmsg_type = SCM_RIGHTS;
-        head->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
-        std::memcpy(CMSG_DATA(head), descriptors.data(), descriptors.size() * sizeof(int));
-    }
+        : socket_(socket), message_(std::move(bytes), descriptors), then_(std::move(then)) {}
     void submit(io_uring_sqe* entry) override {
-        part_ = {bytes_.data() + sent_, bytes_.size() - sent_};
-        message_ = {};
-        message_.msg_iov = &part_;
-        message_.msg_iovlen = 1;
-        if (sent_ == 0 && !control_.empty()) {
-            message_.msg_control = control_.data();
-            message_.msg_controllen = control_.size();
-        }
-        io_uring_prep_sendmsg(entry, socket_, &message_, MSG_NOSIGNAL);
+        io_uring_prep_sendmsg(entry, socket_, message_.prepare(), MSG_NOSIGNAL);
     }
     bool complete(int result) override {
         if (cancelled) return true;
         if (result == -EINTR || result == -EAGAIN) return false;
-        if (result > 0) sent_ += static_cast<std::size_t>(result);
-        if (result > 0 && sent_ < bytes_.size()) return false;
+        if (result > 0 && !message_.sent(static_cast<std::size_t>(result))) return false;
         then_(result < 0 ? result : 0);
         return true;
     }
 
   private:
     int socket_;
-    std::vector<std::byte> bytes_;
-    std::size_t sent_ = 0;
+    OutgoingMessage message_;
     std::function<void(int)> then_;
-    msghdr message_{};
-    iovec part_{};
-    std::vector<char> control_;
 };
 
 class PendingPoll final : public Pending {
@@ -217,15 +164,44 @@ class UringLoop final : public Loop {
     std::unordered_map<Operation, std::unique_ptr<Pending>> pending_;
 };
 
+Error refused(int result) {
+    std::string remedy;
+    if (result == -ENOSYS)
+        remedy =
+            "the kernel was built without it or is older than 5.6, or the container's seccomp profile hides "
+            "it";
+    else if (result == -ENOMEM)
+        remedy = "raise the limit of locked memory (LimitMEMLOCK, ulimit -l)";
+    else
+        remedy = "allow it in the container's seccomp profile and set kernel.io_uring_disabled to 0";
+    return Error{Code::unavailable,
+                 std::string("io_uring is not to be had: ") + std::strerror(-result) + "; " + remedy};
+}
+
+/// The kernel does everything that this loop asks for.
+bool knows_all(io_uring& ring) {
+    io_uring_probe* probe = io_uring_get_probe_ring(&ring);
+    if (probe == nullptr) return false;
+    bool all = true;
+    for (const int step : {IORING_OP_ACCEPT, IORING_OP_RECVMSG, IORING_OP_SENDMSG, IORING_OP_POLL_ADD,
+                           IORING_OP_TIMEOUT, IORING_OP_ASYNC_CANCEL})
+        all = all && io_uring_opcode_supported(probe, step) != 0;
+    io_uring_free_probe(probe);
+    return all;
+}
+
 Result<void> UringLoop::open() {
-    const int result = io_uring_queue_init(ring_entries, &ring_, 0);
-    if (result < 0)
-        return Error{Code::unavailable, std::string("io_uring is not to be had: ") + std::strerror(-result) +
-                                            "; allow it in the container's seccomp profile and set "
-                                            "kernel.io_uring_disabled to 0"};
+    int result = io_uring_queue_init(ring_entries, &ring_, 0);
+    if (result < 0) return refused(result);
     open_ = true;
     io_uring_ring_dontfork(&ring_);
-    return {};
+    if (!knows_all(ring_)) return refused(-ENOSYS);
+    // A filter may let a ring be made and forbid to use it.
+    io_uring_sqe* nothing = entry();
+    io_uring_prep_nop(nothing);
+    io_uring_sqe_set_data64(nothing, 0);
+    result = io_uring_submit(&ring_);
+    return result < 0 ? Result<void>(refused(result)) : Result<void>();
 }
 
 UringLoop::~UringLoop() {
@@ -320,12 +296,6 @@ Result<std::unique_ptr<Loop>> make_uring_loop() {
     auto loop = std::make_unique<UringLoop>();
     if (auto opened = loop->open(); !opened) return opened.error();
     return std::unique_ptr<Loop>(std::move(loop));
-}
-
-Result<std::unique_ptr<Loop>> make_loop(const std::string& backend) {
-    if (backend == "auto" || backend == "io_uring") return make_uring_loop();
-    return Error{Code::invalid,
-                 "daemon.event_backend is \"" + backend + "\": this build knows auto and io_uring"};
 }
 
 }  // namespace maru::daemon

@@ -1,6 +1,8 @@
 """A kernel that gives less than is wanted: the daemon says what is missing and goes on, or does not start."""
 
 import ctypes
+import errno
+import os
 import pathlib
 import platform
 import re
@@ -8,7 +10,7 @@ import resource
 import struct
 
 import pytest
-from harness import KIB, MIB, SANITIZED, wait_until
+from harness import KIB, MIB, OK, SANITIZED, wait_until
 
 SHMEM_ENABLED = pathlib.Path("/sys/kernel/mm/transparent_hugepage/shmem_enabled")
 
@@ -40,11 +42,12 @@ def test_a_check_without_memory_is_refused_and_the_daemon_goes_on(make_domain):
     domain.check_clean()
 
 
-def forbid_io_uring():
-    """For the calling process and its programs: io_uring_setup fails with EPERM, as in most containers."""
-    allow, errno_eperm, load, equal, give = 0x7FFF0000, 0x00050001, 0x20, 0x15, 0x06
+def forbid_io_uring(error):
+    """For the calling process and its programs: io_uring_setup fails with this errno, as in most containers."""
+    assert platform.machine() in ("x86_64", "aarch64")
+    allow, with_errno, load, equal, give = 0x7FFF0000, 0x00050000, 0x20, 0x15, 0x06
     number = 425  # on every architecture
-    lines = [(load, 0, 0, 0), (equal, 0, 1, number), (give, 0, 0, errno_eperm), (give, 0, 0, allow)]
+    lines = [(load, 0, 0, 0), (equal, 0, 1, number), (give, 0, 0, with_errno | error), (give, 0, 0, allow)]
     text = ctypes.create_string_buffer(b"".join(struct.pack("<HBBI", *line) for line in lines))
     program = ctypes.create_string_buffer(struct.pack("<HxxxxxxQ", len(lines), ctypes.addressof(text)))
     libc = ctypes.CDLL(None, use_errno=True)
@@ -53,13 +56,41 @@ def forbid_io_uring():
     assert libc.prctl(set_seccomp, *map(ctypes.c_ulong, (filter_mode, ctypes.addressof(program), 0, 0))) == 0
 
 
-def test_without_io_uring(make_domain):
-    """axboe/liburing 1078, 498: io_uring refused by seccomp or sysctl. This build has no other event loop; it says what
-    to allow, and leaves nothing behind."""
-    assert platform.machine() in ("x86_64", "aarch64")
-    domain = make_domain(start=False)
+def descriptor_targets(pid):
+    return {str(link.readlink()) for link in pathlib.Path(f"/proc/{pid}/fd").iterdir() if link.is_symlink()}
+
+
+@pytest.mark.parametrize("error", [errno.EPERM, errno.ENOSYS, errno.ENOMEM], ids=errno.errorcode.get)
+def test_without_io_uring(make_domain, error):
+    """axboe/liburing 1078, 498: io_uring refused by seccomp or sysctl, or no locked memory for it. The daemon says so
+    once, with the remedy, and serves on epoll, also over a restart."""
+    domain = make_domain(start=False, settings={"daemon": {"event_backend": "auto"}})
+    domain.start(preexec=lambda: forbid_io_uring(error))
+    warned = [line for line in domain.log_tail().splitlines() if "io_uring" in line]
+    remedy = {errno.EPERM: "kernel.io_uring_disabled", errno.ENOSYS: "seccomp", errno.ENOMEM: "LimitMEMLOCK"}[error]
+    assert len(warned) == 1 and " warning " in warned[0] and "epoll" in warned[0], warned
+    assert os.strerror(error) in warned[0] and remedy in warned[0], warned
+    assert "anon_inode:[eventpoll]" in descriptor_targets(domain.process.pid)
+    assert not any("io_uring" in target for target in descriptor_targets(domain.process.pid))
+    status = domain.status()
+    assert status["daemon"]["event_backend"] == "epoll"
+    assert [warning["kind"] for warning in status["warnings"]].count("event_backend") == 1, status["warnings"]
+
+    one, two = domain.engine(pool=8 * MIB, page=64 * KIB), domain.engine(pool=8 * MIB, page=64 * KIB)
+    one.good("put", key="k", id=7, size=60_000)
+    assert two.good("get", key="k").id == 7
+    domain.kill()
+    domain.start(preexec=lambda: forbid_io_uring(error))
+    wait_until(lambda: one("ping").status == OK, "it is connected again")
+    two.kill()
+    wait_until(lambda: set(domain.clients()) == {one.name}, "the dead client is swept")
+
+
+def test_io_uring_that_is_asked_for_and_forbidden(make_domain):
+    """Whoever names io_uring wants no other: the daemon says what to allow, ends, and leaves nothing behind."""
+    domain = make_domain(start=False, settings={"daemon": {"event_backend": "io_uring"}})
     domain.expect_clean = False
-    domain.start(wait=False, preexec=forbid_io_uring)
+    domain.start(wait=False, preexec=lambda: forbid_io_uring(errno.EPERM))
     assert domain.process.wait(20) == 1, domain.log_tail()
     said = domain.log_tail()
     assert "io_uring" in said and "seccomp" in said and "kernel.io_uring_disabled" in said, said

@@ -3,14 +3,20 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/eventfd.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <string>
+#include <thread>
 
 using namespace maru;
 using namespace maru::daemon;
@@ -18,7 +24,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr const char* backends[] = {"io_uring"};
+constexpr const char* backends[] = {"io_uring", "epoll"};
 constexpr milliseconds patience{20'000};
 
 /// A loop that a test drives until something has happened, never longer than its patience.
@@ -285,6 +291,108 @@ TEST_CASE("after a cancellation the descriptor may be closed and its number used
     }
 }
 
+TEST_CASE("a number that was closed after its operation was complete may serve another file at once") {
+    for (const char* backend : backends) {
+        Driven driven(backend);
+        Pair first, second;
+        const int number = first.left.get();
+        int last = -1;
+        std::string seen;
+        driven.loop->receive(number, [&](Received received) {
+            last = received.result;
+            first.left.reset();
+            REQUIRE(::dup(second.left.get()) == number);
+            driven.loop->receive(number, [&](Received later) {
+                seen = text_of(later.bytes);
+                driven.loop->stop();
+            });
+            REQUIRE(::write(second.right.get(), "second", 6) == 6);
+        });
+        first.right.reset();
+        CHECK(driven.run());
+        ::close(number);
+        CHECK(last == 0);
+        CHECK(seen == "second");
+    }
+}
+
+TEST_CASE("what was ready for a number does not count for the file that has it now") {
+    for (const char* backend : backends) {
+        Driven driven(backend);
+        const Descriptor quiet(::eventfd(0, EFD_CLOEXEC)), one(::eventfd(1, EFD_CLOEXEC));
+        int two = ::eventfd(1, EFD_CLOEXEC), other = -1, told = 0;
+        Operation waiting = 0;
+        const auto change = [&](int number, Operation& cancelled) {
+            driven.loop->cancel(cancelled);
+            REQUIRE(::dup2(quiet.get(), number) == number);  // closes it and opens another under its number
+            driven.loop->when_readable(number, [&] { ++told; });
+        };
+        other = ::dup(one.get());
+        Operation of_other = 0;
+        // Both are ready in one turn; whichever comes first changes what the other's number means.
+        waiting = driven.loop->when_readable(two, [&] { change(other, of_other); });
+        of_other = driven.loop->when_readable(other, [&] { change(two, waiting); });
+        driven.loop->after(milliseconds(30), [&] { driven.loop->stop(); });
+        CHECK(driven.run());
+        CHECK(told == 0);
+        ::close(two);
+        ::close(other);
+    }
+}
+
+TEST_CASE("a socket receives while a send on it waits for room") {
+    for (const char* backend : backends) {
+        Driven driven(backend);
+        Pair pair;
+        int sent = -1;
+        std::string seen;
+        std::size_t drained = 0;
+        driven.loop->receive(pair.left.get(), [&](Received received) {
+            CHECK(sent == -1);
+            seen = text_of(received.bytes);
+            std::string taken(1 << 20, ' ');
+            while (sent == -1 && drained < 3'000'000) {
+                const auto got = ::recv(pair.right.get(), taken.data(), taken.size(), MSG_DONTWAIT);
+                if (got <= 0) break;
+                drained += static_cast<std::size_t>(got);
+            }
+            CHECK(drained > 0);
+        });
+        driven.loop->send(pair.left.get(), std::vector<std::byte>(400'000), {}, [&](int result) {
+            sent = result;
+            driven.loop->stop();
+        });
+        driven.loop->after(milliseconds(20), [&] { REQUIRE(::write(pair.right.get(), "in", 2) == 2); });
+        CHECK(driven.run());
+        CHECK(seen == "in");
+        CHECK(sent == 0);
+    }
+}
+
+TEST_CASE("bad descriptors are an error in the callback, plain files are always readable") {
+    for (const char* backend : backends) {
+        Driven driven(backend);
+        int received = 1, sent = 1, accepted = 1;
+        bool told = false;
+        std::FILE* file = std::tmpfile();
+        REQUIRE(file != nullptr);
+        const int number = ::dup(0);
+        REQUIRE(number >= 0);
+        ::close(number);
+        driven.loop->receive(number, [&](Received result) { received = result.result; });
+        driven.loop->send(number, bytes_of("x"), {}, [&](int result) { sent = result; });
+        driven.loop->accept(number, [&](int result) { accepted = result; });
+        driven.loop->when_readable(::fileno(file), [&] { told = true; });
+        driven.loop->after(milliseconds(30), [&] { driven.loop->stop(); });
+        CHECK(driven.run());
+        CHECK(received == -EBADF);
+        CHECK(sent == -EBADF);
+        CHECK(accepted == -EBADF);
+        CHECK(told);
+        std::fclose(file);
+    }
+}
+
 TEST_CASE("readability is told once for each time it is asked for") {
     for (const char* backend : backends) {
         Driven driven(backend);
@@ -349,6 +457,49 @@ TEST_CASE("a loop that goes with operations begun closes what they had received 
         }
         CHECK_FALSE(called);
         CHECK(is_open(pair.left.get()));
+    }
+}
+
+namespace {
+
+/// For the calling thread from here on: these calls fail with this errno, as a container's seccomp profile
+/// does it.
+void forbid(const std::vector<long>& calls, int error) {
+    std::vector<sock_filter> lines{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr))};
+    for (const long call : calls) {
+        lines.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<__u32>(call), 0, 1));
+        lines.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<__u32>(error)));
+    }
+    lines.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW));
+    const sock_fprog program{static_cast<unsigned short>(lines.size()), lines.data()};
+    REQUIRE(::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    REQUIRE(::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("where io_uring is forbidden auto is epoll, and io_uring an error with the remedy") {
+    const struct {
+        std::vector<long> calls;
+        int error;
+        const char* remedy;
+    } kinds[] = {{{SYS_io_uring_setup}, EPERM, "seccomp"},
+                 {{SYS_io_uring_setup}, ENOSYS, "older than"},
+                 {{SYS_io_uring_setup}, ENOMEM, "LimitMEMLOCK"},
+                 {{SYS_io_uring_register}, EPERM, "seccomp"},
+                 {{SYS_io_uring_enter}, EPERM, "seccomp"}};
+    for (const auto& kind : kinds) {
+        CAPTURE(kind.calls[0]);
+        CAPTURE(kind.error);
+        std::string chosen, refused;
+        std::thread forbidden([&] {
+            forbid(kind.calls, kind.error);
+            if (const auto loop = make_loop("auto")) chosen = (*loop)->name();
+            if (const auto loop = make_loop("io_uring"); !loop) refused = loop.error().text;
+        });
+        forbidden.join();
+        CHECK(chosen == "epoll");
+        CHECK(refused.find(kind.remedy) != std::string::npos);
     }
 }
 
