@@ -39,11 +39,11 @@ def ours_in_shm():
 
 @pytest.fixture
 def make_domain():
-    """Makes a domain and starts its daemon; `start=False` leaves that to the test."""
+    """Makes a domain and starts its daemon; `start=False` leaves that to the test. `kind`: another class of domain."""
     domains = []
 
-    def make(start=True, **options):
-        domain = harness.Domain(**options)
+    def make(start=True, kind=harness.Domain, **options):
+        domain = kind(**options)
         domains.append(domain)
         return domain.start() if start else domain
 
