@@ -8,7 +8,7 @@ For each: the unit programs of the table, stress_table, tests/e2e and tests/faul
 them, on programs of one build with fault points (meson's option `mutant`; a change of it compiles one file again).
 First it proves that the option works: unit_table_objects must be green with `none` and red with each of CONTROLS.
 --stages names fewer stages, --jobs tests so many mutants at a time. The status is 0 when all that was asked for ran,
-whatever it found. On request only: a mutant takes five minutes on an idle machine.
+whatever it found. On request only: a mutant took about ten minutes on two busy cores.
 """
 
 import argparse
