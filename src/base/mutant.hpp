@@ -63,6 +63,10 @@ enum class Mutant : std::uint8_t {
     // regions
     seal_live_page,        // a page that is in use does not stop a seal
     seal_same_generation,  // a sealed record keeps its generation
+    open_by_former_place,  // an evictor opens a SEALED record by the region of its former life
+    recover_at_once,       // a region recovered without taking it over first
+    swept_holder_left,     // a region formed for a holder that was swept meanwhile stays its
+    one_lap_less,          // the hand gives up before an undone eviction had its second chance
     count,
 };
 

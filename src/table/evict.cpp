@@ -121,9 +121,12 @@ void Worker::visit(Pass& pass, std::uint32_t number) {
             // compare-and-swap fails.
             const std::uint64_t claim =
                 control_.granule_claim(number / records_per_granule).load(shm::acquire);
-            const auto region = read_region(control_, granule_claim::region(claim));
+            const bool former = mutant(Mutant::open_by_former_place);
+            const auto region = read_region(
+                control_, former ? record.region.load(shm::relaxed) : granule_claim::region(claim));
             if (claim != 0 && region && region->phase == RegionPhase::held &&
-                number >= region->first_record && number - region->first_record < region->page_count &&
+                (former ||
+                 (number >= region->first_record && number - region->first_record < region->page_count)) &&
                 record.state.compare_exchange(state, state_word(Phase::free, generation_of(state) + 1)))
                 set_hint(control_, number);
             break;
@@ -194,7 +197,7 @@ Code Worker::evict_to_reuse(PageClass wanted, Page* page) {
     // Two laps for the second chance; then three that also decide what stopped retirers left, whose objects
     // then have their second chance, too. Each lap ends with a decision, so that what was read since the last
     // one keeps its own.
-    for (int lap = 0; lap < 5 && !pass.got_page; ++lap) {
+    for (int lap = 0; lap < (mutant(Mutant::one_lap_less) ? 4 : 5) && !pass.got_page; ++lap) {
         pass.help = lap >= 2;
         run(pass, count);
     }

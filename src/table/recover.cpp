@@ -1,4 +1,5 @@
 // What a dead daemon left between two phases of a region.
+#include "base/mutant.hpp"
 #include "table/index.hpp"
 #include "table/region_steps.hpp"
 #include "table/regions.hpp"
@@ -52,7 +53,7 @@ void finish_seal(Worker& daemon, std::uint32_t number, std::uint64_t word) {
 void let_go_for(Worker& daemon, std::uint32_t number) {
     const Control& control = daemon.control();
     const std::uint64_t word = control.region(number).holder.load(shm::relaxed);
-    if (word == 0) return;
+    if (word == 0 || mutant(Mutant::swept_holder_left)) return;
     const std::uint32_t slot = holder::slot(word);
     const std::uint64_t client =
         slot < control.client_count() ? control.client(slot).state.load(shm::acquire) : 0;
@@ -120,11 +121,13 @@ void recover_regions(Worker& daemon, bool (*is_dead)(const Control&, Owner)) {
         // Taken over before anything is done: of two that recover, one goes on.
         const std::uint64_t ours =
             RegionState{state.phase, daemon.identity().owner(), state.epoch + 1}.pack();
-        if (!control.region(r).state.compare_exchange(word, ours)) continue;
+        const std::uint64_t held = mutant(Mutant::recover_at_once) ? word : ours;
+        if (!mutant(Mutant::recover_at_once) && !control.region(r).state.compare_exchange(word, ours))
+            continue;
         if (state.phase == RegionPhase::formatting)
-            undo_format(daemon, r, ours, is_dead);
+            undo_format(daemon, r, held, is_dead);
         else
-            finish_seal(daemon, r, ours);
+            finish_seal(daemon, r, held);
     }
     free_lost_parts(control, is_dead);
     free_lost_granules(control, daemon.identity().owner(), is_dead);

@@ -1,3 +1,5 @@
+#include <sstream>
+
 #include "simulation.hpp"
 #include "table/regions.hpp"
 
@@ -110,6 +112,31 @@ void DaemonActor::serve() {
         begin("-");
         sim_.machine_.step();
     }
+}
+
+/// Of an exhaustive search: "dissolve REGION, recover 0, form 0, claim_for 0" (for the client).
+void DaemonActor::script(const std::string& text) {
+    std::istringstream words(text);
+    for (std::string name; words >> name;) {
+        std::uint32_t number = 0;
+        words >> number;
+        if (name == "dissolve") {
+            begin("dissolve");
+            dissolve_region(worker_, number, false);
+        } else if (name == "form") {  // a region that nobody holds
+            begin("claim");
+            (void)claim_region(worker_, sim_.world_.page_class(0), 0, false, nullptr);
+        } else if (name == "claim_for") {
+            for (const auto& process : sim_.processes_)
+                if (!process->daemon && process->alive) process->wants_region = 1;
+            claims();
+        } else {
+            duty(name);
+        }
+        words >> std::ws;
+        if (words.peek() == ',') words.get();
+    }
+    begin("-");
 }
 
 void DaemonActor::sweep_until_the_end() {

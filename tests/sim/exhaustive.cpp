@@ -50,6 +50,16 @@ void Simulation::start_scripts() {
             add_script(*processes_.back(), who, script);
             continue;
         }
+        if (who[0] == 'd') {  // a daemon with a script of its own
+            Process& daemon = open_process(true);
+            Worker& worker = new_worker(daemon);
+            Actor& actor = machine_.add(who, &daemon, {}, 1);
+            actor.body = [this, &worker, &actor, script] {
+                DaemonActor(*this, worker, actor).script(script);
+            };
+            daemon.threads.push_back(&actor);
+            continue;
+        }
         const auto client = static_cast<std::size_t>(std::stoul(who));
         while (clients.size() <= client)
             clients.push_back(&open_process(false));
@@ -60,6 +70,7 @@ void Simulation::start_scripts() {
     if (!deaths) return;
     for (std::uint32_t d = 0; d < scenario_.daemons; ++d) {
         Process& daemon = open_process(true);
+        daemon.sweeps = true;
         Worker& worker = new_worker(daemon);
         Actor& actor = machine_.add("daemon" + std::to_string(d), &daemon, {}, 1);
         actor.body = [this, &worker, &actor] { DaemonActor(*this, worker, actor).sweep_until_the_end(); };
@@ -121,7 +132,7 @@ Outcome Simulation::run_scripts(
             bool clients = false;
             for (const auto& actor : machine_.actors()) {
                 if (!actor->can_run(machine_.now())) continue;
-                if (actor->process->daemon) {
+                if (actor->process->sweeps) {
                     if (has_work(*actor)) can.push_back(actor.get());
                 } else {
                     can.push_back(actor.get());
@@ -130,14 +141,14 @@ Outcome Simulation::run_scripts(
             }
             if (!clients || can.empty()) return nullptr;
             last_can_run = last != nullptr && last->can_run(machine_.now()) &&
-                           (!last->process->daemon || has_work(*last));
+                           (!last->process->sweeps || has_work(*last));
             std::vector<Actor*> options;
             if (last_can_run) options.push_back(last);
             if (!last_can_run || preemptions < scenario_.preemptions)
                 for (Actor* actor : can)
                     if (actor != last) options.push_back(actor);
             const auto ways = static_cast<std::uint32_t>(options.size());
-            const bool may_kill = last_can_run && kills < scenario_.kills && !last->process->daemon;
+            const bool may_kill = last_can_run && kills < scenario_.kills && !last->process->sweeps;
             const std::uint32_t chosen = choose(ways + (may_kill ? 1 : 0), !last_can_run);
             if (chosen == ways) {
                 ++kills;
@@ -154,7 +165,7 @@ Outcome Simulation::run_scripts(
     if (!machine_.violated() && someone_died) {  // whoever was left in the middle of a sweep ends it
         finishing_ = true;
         for (const auto& actor : machine_.actors())
-            if (!actor->done && !actor->dead && actor->process->daemon) machine_.run_alone(*actor);
+            if (!actor->done && !actor->dead && actor->process->sweeps) machine_.run_alone(*actor);
     }
     return conclude();
 }

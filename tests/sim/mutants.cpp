@@ -57,6 +57,10 @@ const std::vector<MutantPlan>& mutant_plans() {
         PLAN(sweep_gone_as_dead, "gone"),
         PLAN(seal_live_page, "regions"),
         PLAN(seal_same_generation, "regions"),
+        PLAN(open_by_former_place, "regions regions_two_hosts"),
+        PLAN(recover_at_once, "all_late_recovery"),
+        PLAN(swept_holder_left, "all_late_claim"),
+        PLAN(one_lap_less, "solo"),
     };
     return plans;
 }

@@ -57,7 +57,7 @@ struct Scenario {
     std::vector<std::string> meets;  // what at least one of the runs must meet
     std::uint32_t rounds_max = 0;    // placements that a store may need; 0: no bound of its own
 
-    // exhaustive: fixed scripts, one thread each ("CLIENT: store 0, get 0")
+    // exhaustive: fixed scripts, one thread each ("CLIENT: store 0, get 0"); "d1: recover 0" is a daemon's
     std::vector<std::string> scripts;
     std::uint32_t preemptions = 2, kills = 0;
     std::uint64_t schedules = 2000;  // what the suite runs

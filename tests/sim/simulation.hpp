@@ -154,6 +154,7 @@ class DaemonActor {
     void last_pass();
     /// Of an exhaustive search: nothing but sweeps.
     void sweep_until_the_end();
+    void script(const std::string& text);
 
   private:
     void begin(const char* name);

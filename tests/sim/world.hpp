@@ -30,9 +30,10 @@ struct Process {
     int number = 0;
     table::Identity identity;
     bool daemon = false;
-    bool alive = true;  // false: killed or ended; its memory accesses are over
-    bool dies = false;  // of its own accord, at the next turn
-    bool gone = false;  // verdict without proof
+    bool sweeps = false;  // a daemon that runs whenever somebody has died, in an exhaustive search
+    bool alive = true;    // false: killed or ended; its memory accesses are over
+    bool dies = false;    // of its own accord, at the next turn
+    bool gone = false;    // verdict without proof
     std::vector<Actor*> threads;
     std::vector<std::unique_ptr<table::Worker>> workers;
     std::vector<std::uint32_t> regions;
