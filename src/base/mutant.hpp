@@ -43,11 +43,13 @@ enum class Mutant : std::uint8_t {
     evict_scan_before_retiring,
     evict_any_attempt,  // a stale retirer completes a later retirement
     delete_ignores_key_pins,
-    delete_lost_is_absent,  // a lost compare-and-swap answered "absent"
-    reclaim_without_scan,   // RETIRED to FREE without a look at the pins
-    slot_emptied_early,     // the slot emptied before RETIRED
-    foreign_left,           // an allocator waits for a stopped retirer
-    generation_not_raised,  // a page given back under its old generation
+    delete_lost_is_absent,    // a lost compare-and-swap answered "absent"
+    reclaim_without_scan,     // RETIRED to FREE without a look at the pins
+    delete_waits_for_leases,  // a lease stops a deletion
+    damaged_any_generation,   // what lies in a damaged object's page by now is retired
+    slot_emptied_early,       // the slot emptied before RETIRED
+    foreign_left,             // an allocator waits for a stopped retirer
+    generation_not_raised,    // a page given back under its old generation
     attempt_not_raised,
     // sweeps
     sweep_owner_number,      // owner compared without its generation
@@ -60,6 +62,10 @@ enum class Mutant : std::uint8_t {
     sweep_slot_first,        // the client slot given out before the sweep ended
     sweep_any_epoch,         // pin words cleared whatever their epoch and value
     sweep_gone_as_dead,      // everything taken from a client without proof of death
+    // flush
+    flush_not_compared,  // a lookup finds what was published before a flush
+    flush_not_recorded,  // a record keeps the namespace's epoch of its former object
+    flushed_not_evicted,
     // regions
     seal_live_page,        // a page that is in use does not stop a seal
     seal_same_generation,  // a sealed record keeps its generation

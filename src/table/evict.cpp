@@ -97,6 +97,9 @@ void Worker::visit(Pass& pass, std::uint32_t number) {
             break;
         case Phase::published:
             if (pass.spare) break;
+            if (mutant(Mutant::flushed_not_evicted) &&
+                record.namespace_epoch.load(shm::relaxed) < control_.name_space(0).epoch.load(shm::relaxed))
+                break;
             if (!pass.visited_too && record.visited.load(shm::relaxed) != 0)
                 record.visited.store(0, shm::relaxed);  // second chance
             else

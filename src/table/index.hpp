@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "base/mutant.hpp"
 #include "table/control.hpp"
 
 namespace maru::table {
@@ -49,7 +50,8 @@ inline bool same_key(const PageRecord& record, const Key& key) {
     if (record.hash_low.load(shm::relaxed) != key.low || record.hash_high.load(shm::relaxed) != key.high ||
         record.key_length.load(shm::relaxed) != key.bytes.size() ||
         record.name_space.load(shm::relaxed) != key.name_space ||
-        record.namespace_epoch.load(shm::relaxed) != key.namespace_epoch)
+        (!mutant(Mutant::flush_not_compared) &&
+         record.namespace_epoch.load(shm::relaxed) != key.namespace_epoch))
         return false;
     const std::size_t inline_bytes = key.bytes.size() < key_inline_max ? key.bytes.size() : key_inline_max;
     const char* bytes = key.bytes.data();

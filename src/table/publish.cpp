@@ -17,7 +17,7 @@ void Worker::fill_record(PageRecord& record, const Key& key, std::uint64_t lengt
     record.hash_low.store(key.low, order);
     record.hash_high.store(key.high, order);
     record.key_length.store(static_cast<std::uint16_t>(key.bytes.size()), order);
-    record.namespace_epoch.store(key.namespace_epoch, order);
+    if (!mutant(Mutant::flush_not_recorded)) record.namespace_epoch.store(key.namespace_epoch, order);
     record.length.store(length, order);
     record.checksum.store(checksum, order);
     record.publication_tick.store(static_cast<std::uint16_t>(control_.super().tick.load(shm::relaxed)),

@@ -70,7 +70,8 @@ bool Worker::remove_one(std::uint32_t number, std::uint64_t state, PinSlot own, 
     }
     const std::uint32_t attempt = State::unpack(retiring).attempt;
     if (mutant(Mutant::slot_emptied_early)) clear_slots(control_, number, generation, false);
-    if (!mutant(Mutant::delete_ignores_key_pins) && is_pinned(control_, number, generation, true)) {
+    if (!mutant(Mutant::delete_ignores_key_pins) &&
+        is_pinned(control_, number, generation, !mutant(Mutant::delete_waits_for_leases))) {
         *result = DeleteResult::pinned;
         return record.state.compare_exchange(retiring, state_word(Phase::published, generation, {}, attempt));
     }
@@ -117,7 +118,8 @@ bool Worker::retire_damaged(const View& view) {
     bool gone = false;
     for (int round = 0; round < retire_rounds_max && !gone; ++round) {
         const std::uint64_t state = record.state.load(shm::acquire);
-        if (generation_of(state) != view.generation || !is_live(phase_of(state))) break;
+        const bool same = mutant(Mutant::damaged_any_generation) || generation_of(state) == view.generation;
+        if (!same || !is_live(phase_of(state))) break;
         DeleteResult result = DeleteResult::absent;
         if (remove_one(view.record, state, own, &result)) {
             gone = result == DeleteResult::deleted;

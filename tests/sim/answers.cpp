@@ -1,5 +1,6 @@
 // The oracle's second half: was each answer true at some instant, and is nothing left at the end?
 #include <cstddef>
+#include <string_view>
 
 #include "oracle.hpp"
 #include "table/check.hpp"
@@ -13,18 +14,30 @@ std::uint64_t Oracle::new_value(std::uint32_t key) {
     return values_.size() - 1;
 }
 
+std::uint32_t Oracle::oldest_epoch(const Actor& by) const {
+    std::size_t epoch = flushed_at_.size() - 1;
+    while (flushed_at_[epoch] > by.operation_began)
+        --epoch;
+    return static_cast<std::uint32_t>(epoch);
+}
+
 bool Oracle::was_present(const Actor& by, std::uint32_t key) const {
-    return keys_[key].record >= 0 || keys_[key].last_present >= by.operation_began;
+    for (std::size_t epoch = oldest_epoch(by); epoch < keys_.size(); ++epoch)
+        if (keys_[epoch][key].record >= 0 || keys_[epoch][key].last_present >= by.operation_began)
+            return true;
+    return false;
 }
 
 bool Oracle::was_absent(const Actor& by, std::uint32_t key) const {
-    return keys_[key].record < 0 || keys_[key].last_absent >= by.operation_began;
+    for (std::size_t epoch = oldest_epoch(by); epoch < keys_.size(); ++epoch)
+        if (keys_[epoch][key].record < 0 || keys_[epoch][key].last_absent >= by.operation_began) return true;
+    return false;
 }
 
 void Oracle::miss(Actor& by, std::uint32_t key, const char* what) {
     if (!was_absent(by, key))
         violate("%s of %s: key %u not there, but it was all the time (r%d)", what, by.name.c_str(), key,
-                keys_[key].record);
+                keys_.back()[key].record);
 }
 
 void Oracle::present(Actor& by, std::uint32_t key, const char* what) {
@@ -65,6 +78,10 @@ std::uint32_t Oracle::hit(Actor& by, std::uint32_t key, std::uint32_t record, st
         if (values_[truth.value].to < by.operation_began)
             violate("%s got an object of key %u that was gone before it asked (r%u)", by.name.c_str(), key,
                     record);
+        // Who asks for a page by its place gets what lies there.
+        if (truth.epoch < oldest_epoch(by) && std::string_view(by.operation) != "page")
+            violate("%s got an object of key %u that was flushed before it asked (r%u)", by.name.c_str(), key,
+                    record);
         if (kind == HoldKind::key_pin && !truth.present)
             violate("%s pinned key %u, but its object is gone (r%u)", by.name.c_str(), key, record);
     }
@@ -75,6 +92,31 @@ std::uint32_t Oracle::hit(Actor& by, std::uint32_t key, std::uint32_t record, st
         }
     holds_.push_back(std::move(hold));
     return static_cast<std::uint32_t>(holds_.size() - 1);
+}
+
+Oracle::Object Oracle::object_of(std::uint32_t hold_number) const {
+    const Hold& hold = holds_[hold_number];
+    return {hold.record, records_[hold.record].changes, hold.value};
+}
+
+void Oracle::retired_damaged(Actor& by, const Object& object, bool retired) {
+    const std::uint64_t gone_at = values_[object.value].to;
+    const bool stands = gone_at == ~0ull;
+    if (retired && stands)
+        violate("%s retired the damaged object in r%u, and it stands", by.name.c_str(), object.record);
+    if (retired && gone_at < by.operation_began)
+        violate("%s retired another object in r%u than the damaged one", by.name.c_str(), object.record);
+    if (retired || !stands) return;
+    const RecordTruth& truth = records_[object.record];
+    bool pinned = truth.last_key_pin >= by.operation_began;
+    const Control& c = world_.control();
+    for (std::uint32_t chunk = 0; chunk < c.chunk_count(); ++chunk)
+        for (const auto& place : c.chunk(chunk).pins) {
+            const std::uint64_t word = raw(&place, 8);
+            pinned = pinned || (pin::kind(word) == PinKind::key && pin::record(word) == object.record);
+        }
+    if (!pinned && truth.changes - object.changes < retire_rounds_max)
+        violate("%s left the damaged object in r%u, which nobody pins", by.name.c_str(), object.record);
 }
 
 void Oracle::store_ended(Actor& by) {
@@ -177,6 +219,13 @@ void Oracle::after_sweeps() {
         if (owned && process_of(now.owner) == nullptr)
             violate("r%u is %s of somebody dead after the sweep", record, name_of(now.phase));
     }
+}
+
+void Oracle::all_flushed_evicted() {
+    for (std::uint32_t record = 0; record < records_.size(); ++record)
+        if (records_[record].present && world_.namespace_of(records_[record].key) == 0)
+            violate("an object of key %u was flushed, nobody pins it, and eviction leaves it: r%u",
+                    records_[record].key, record);
 }
 
 void Oracle::at_the_end() {

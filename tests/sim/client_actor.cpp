@@ -209,6 +209,7 @@ Code ClientActor::pin(std::uint32_t key, bool check) {
     std::uint64_t token = 0;
     std::uint32_t record = 0;
     const std::uint64_t passes = oracle.expiry_pass;
+    const std::size_t flushes = oracle.flushes();
     const Code code = worker_.pin_key(sim_.world_.key(key), &token, &record);
     // A pin that a daemon ended before the answer is a miss too.
     if (code == Code::miss && oracle.expiry_pass <= passes + Oracle::expiry_after && !process_.gone)
@@ -229,7 +230,7 @@ Code ClientActor::pin(std::uint32_t key, bool check) {
             Held one = held(key, view);
             read(one, 1);
             drop(one);
-        } else if (found == Code::miss && !oracle.expired(hold)) {
+        } else if (found == Code::miss && !oracle.expired(hold) && oracle.flushes() == flushes) {
             sim_.machine_.violate("a key pinned by " + actor_.name + " could not be read: key " +
                                   std::to_string(key));
         }
@@ -259,6 +260,33 @@ DeleteResult ClientActor::remove(std::uint32_t key) {
     return result;
 }
 
+/// What a reader does whose checksum fails: it retires the object under its lease, or when its view has
+/// ended, and stores the key again.
+void ClientActor::damaged(std::uint32_t key) {
+    begin("get damaged", key);
+    View view;
+    if (worker_.retrieve(sim_.world_.key(key), &view) != Code::ok) return;
+    Held one = held(key, view);
+    read(one, 1);
+    Oracle::Object object = sim_.oracle_.object_of(one.hold);
+    const bool ended = random_.one_in(3);
+    if (ended) {
+        drop(one);
+        for (std::uint32_t wait = random_.below(300); wait > 0; --wait)
+            sim_.machine_.step();
+    }
+    begin("retire damaged", key);
+    if (!ended) object = sim_.oracle_.object_of(one.hold);
+    const bool retired = worker_.retire_damaged(view);
+    sim_.oracle_.retired_damaged(actor_, object, retired);
+    sim_.oracle_.count(retired ? "damaged object retired" : "damaged object left");
+    if (!ended) read(one, 1);
+    if (retired) store(key);
+    if (ended) return;
+    read(one, 1);
+    drop(one);
+}
+
 void ClientActor::evict() {
     begin("evict", 0);
     actor_.key = -1;
@@ -285,6 +313,8 @@ void ClientActor::operation(const std::string& name, std::uint32_t key) {
         exists(key);
     else if (name == "delete")
         remove(key);
+    else if (name == "damaged")
+        damaged(key);
     else if (name == "evict")
         evict();
     else if (name == "reuse")
@@ -354,6 +384,9 @@ void ClientActor::script(const std::string& text) {
         if (name == "epoch") {
             begin("move epoch", 0);
             advance_epoch(worker_.control());
+        } else if (name == "flush") {
+            begin("flush", 0);
+            worker_.control().name_space(0).epoch.fetch_add(1, shm::seq_cst);
         } else if (name == "allocate") {
             begin("allocate", key);
             Page page;

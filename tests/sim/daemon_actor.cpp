@@ -82,6 +82,9 @@ void DaemonActor::duty(const std::string& name) {
             begin("release region");
             release_region(worker_, region->number, worker_.identity().holder_word());
         }
+    } else if (name == "flush") {
+        begin("flush");
+        c.name_space(0).epoch.fetch_add(1, shm::seq_cst);
     } else if (name == "retry") {
         begin("retry");
         worker_.retry_retired();
@@ -147,6 +150,20 @@ void DaemonActor::sweep_until_the_end() {
     }
 }
 
+/// A flush leaves nothing to be found, and eviction gets every page back.
+void DaemonActor::flush_and_evict() {
+    duty("flush");
+    for (std::uint32_t key = 0; key < sim_.key_count_; ++key) {
+        begin("exists");
+        if (worker_.exists(sim_.world_.key(key))) sim_.oracle_.present(actor_, key, "exists");
+    }
+    for (int lap = 0; lap < 3; ++lap) {
+        begin("evict");
+        worker_.evict(sim_.world_.page_class(0), records_per_granule);
+    }
+    sim_.oracle_.all_flushed_evicted();
+}
+
 /// What a daemon does when the last client has gone: nothing may be left after it.
 void DaemonActor::last_pass() {
     while (sweep()) {
@@ -160,6 +177,8 @@ void DaemonActor::last_pass() {
         for (std::uint32_t from = sweep_records(worker_, 0, 64, owner_is_dead, &report); from != 0;)
             from = sweep_records(worker_, from, 64, owner_is_dead, &report);
     }
+    for (const auto& [name, weight] : sim_.scenario_.duties)
+        if (name == "flush") flush_and_evict();
     begin("give back");
     worker_.pins().give_back();
 }

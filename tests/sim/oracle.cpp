@@ -34,7 +34,8 @@ Oracle::Oracle(World& world, Machine& machine) : world_(world), machine_(machine
 void Oracle::begin(std::vector<std::unique_ptr<Process>>* processes) {
     processes_ = processes;
     records_.assign(world_.control().record_count(), {});
-    keys_.assign(world_.key_count(), {});
+    keys_.assign(1, std::vector<KeyTruth>(world_.key_count()));
+    flushed_at_.assign(1, 0);
     values_.assign(1, {});
     holds_.clear();
     pin_since_.assign(std::size_t{world_.control().chunk_count()} * pins_per_chunk, 0);
@@ -108,6 +109,9 @@ void Oracle::changed(Actor& by, void* place, unsigned, std::uint64_t before, std
         case Area::regions:
             if (at.offset == 0) region_changed(by, at.entry, before, after);
             break;
+        case Area::namespaces:
+            if (at.offset == offsetof(NamespaceEntry, epoch)) flushed();
+            break;
         case Area::outside:
             violate("a write outside every table by op %s", by.operation);
             break;
@@ -134,6 +138,7 @@ void Oracle::state_changed(Actor& by, std::uint32_t record, State before, State 
     if (allowed == 'G') given_up(by, record, before);
     page_taken_from(by, record, before, after);
     auto& truth = records_[record];
+    ++truth.changes;
     switch (after.phase) {
         case Phase::retired:
             retired(by, record, before);
@@ -206,7 +211,7 @@ void Oracle::retired(Actor& by, std::uint32_t record, State before) {
         else
             count("deleted under a lease");
     }
-    auto& key = keys_[truth.key];
+    auto& key = keys_[truth.epoch][truth.key];
     key.record = -1;
     key.last_present = key.last_absent = machine_.now();
     values_[truth.value].to = machine_.now();
@@ -258,8 +263,13 @@ void Oracle::committed(Actor& by, std::uint64_t word) {
     const auto key = static_cast<std::uint32_t>(found);
     if (by.key >= 0 && found != by.key)
         return violate("committed key %u, asked was %d: r%u (op %s)", key, by.key, record, by.operation);
-    if (keys_[key].record >= 0)
-        return violate("two live entries for key %u: r%d and r%u (op %s)", key, keys_[key].record, record,
+    const auto epoch = static_cast<std::uint32_t>(field(record, offsetof(PageRecord, namespace_epoch), 4));
+    if (epoch >= keys_.size())
+        return violate("committed r%u under an epoch of its namespace that has not begun (op %s)", record,
+                       by.operation);
+    KeyTruth& entry = keys_[epoch][key];
+    if (entry.record >= 0)
+        return violate("two live entries for key %u: r%d and r%u (op %s)", key, entry.record, record,
                        by.operation);
     const PageLocation at = location(record);
     const auto words = world_.payload(at);
@@ -278,11 +288,18 @@ void Oracle::committed(Actor& by, std::uint64_t word) {
     auto& truth = records_[record];
     truth.present = true;
     truth.key = key;
+    truth.epoch = epoch;
     truth.value = first >> 8;
-    keys_[key].last_absent = keys_[key].last_present = machine_.now();
-    keys_[key].record = static_cast<int>(record);
+    entry.last_absent = entry.last_present = machine_.now();
+    entry.record = static_cast<int>(record);
     values_[truth.value].from = machine_.now();
     values_[truth.value].to = ~0ull;
+}
+
+void Oracle::flushed() {
+    count("flushed");
+    keys_.emplace_back(world_.key_count());
+    flushed_at_.push_back(machine_.now());
 }
 
 // -- pins, payload, regions
@@ -296,6 +313,9 @@ void Oracle::pin_changed(Actor& by, std::uint32_t chunk, std::uint32_t index, st
     const Process* owner = process_of(Owner::of(holder::slot(owner_word), holder::generation(owner_word)));
     const bool foreign = owner != nullptr && owner != by.process;
     const bool key_pin = pin::kind(before) == PinKind::key;
+    for (const std::uint64_t word : {before, after})
+        if (pin::kind(word) == PinKind::key && pin::record(word) < records_.size())
+            records_[pin::record(word)].last_key_pin = machine_.now();
     if (foreign && !(key_pin && by.process != nullptr && by.process->daemon && after == 0))
         violate("pin %u.%u of somebody who lives was changed (op %s of %s)", chunk, index, by.operation,
                 by.name.c_str());

@@ -32,6 +32,7 @@ class Oracle : public Observer {
                       std::uint64_t token, HoldKind kind);
     void let_go(std::uint32_t hold) { holds_[hold].on = false; }
     void let_go_of(const Process& process);
+    std::size_t flushes() const { return flushed_at_.size() - 1; }
     bool expired(std::uint32_t hold) const { return holds_[hold].expired; }
     void miss(Actor& by, std::uint32_t key, const char* what);
     void present(Actor& by, std::uint32_t key, const char* what);
@@ -39,9 +40,7 @@ class Oracle : public Observer {
     bool was_present(const Actor& by, std::uint32_t key) const;
     bool was_absent(const Actor& by, std::uint32_t key) const;
     bool key_pinned(std::uint32_t key) const;
-    bool is_live(std::uint32_t key) const { return keys_[key].record >= 0; }
     std::uint32_t key_of(std::uint32_t record) const { return records_[record].key; }
-    bool record_live(std::uint32_t record) const { return records_[record].present; }
     /// A gone verdict ends key pins.
     void end_key_pins(const Process& process);
 
@@ -54,9 +53,19 @@ class Oracle : public Observer {
     void no_page_is_stuck(Actor& by);
     /// After a sweep of everybody who is dead: no page is theirs any more.
     void after_sweeps();
+    /// After a flush and the eviction of everything: no page holds an object that was flushed.
+    void all_flushed_evicted();
     /// After the last pass: nothing is left of anybody.
     void at_the_end();
 
+    /// The object behind a hold, for what may outlive the hold.
+    struct Object {
+        std::uint32_t record = 0, changes = 0;
+        std::uint64_t value = 0;
+    };
+    Object object_of(std::uint32_t hold) const;
+    /// A reader whose checksum failed has retired an object, or says that it could not.
+    void retired_damaged(Actor& by, const Object& object, bool retired);
     /// A store has answered without publishing: its page is as it was when the store began.
     void reserved_as_before(Actor& by, const table::Page& page, const char* answer);
     /// A store has answered: it was not thrown out more often than the scenario allows.
@@ -74,6 +83,9 @@ class Oracle : public Observer {
         std::uint32_t key = 0;
         std::uint64_t value = 0;
         std::uint64_t incarnation = 0;
+        std::uint32_t epoch = 0;         // of its namespace, when it was committed
+        std::uint32_t changes = 0;       // of its state
+        std::uint64_t last_key_pin = 0;  // when one was set or cleared
     };
     struct KeyTruth {
         int record = -1;
@@ -97,6 +109,9 @@ class Oracle : public Observer {
     void field_changed(Actor& by, std::uint32_t record, std::uint32_t offset);
     void slot_changed(Actor& by, std::uint64_t before, std::uint64_t after, bool atomic);
     void committed(Actor& by, std::uint64_t word);
+    void flushed();
+    /// The oldest epoch that the actor's operation may have read.
+    std::uint32_t oldest_epoch(const Actor& by) const;
     void pin_changed(Actor& by, std::uint32_t chunk, std::uint32_t index, std::uint64_t before,
                      std::uint64_t after);
     void payload_changed(Actor& by, std::uint32_t word, std::uint64_t after);
@@ -113,7 +128,9 @@ class Oracle : public Observer {
     Machine& machine_;
     std::vector<std::unique_ptr<Process>>* processes_ = nullptr;
     std::vector<RecordTruth> records_;
-    std::vector<KeyTruth> keys_;
+    // The same key is another one after a flush: by epoch of the namespace that is flushed, then by key.
+    std::vector<std::vector<KeyTruth>> keys_;
+    std::vector<std::uint64_t> flushed_at_;  // when each epoch began
     struct ValueTruth {
         std::uint32_t key = 0;
         std::uint64_t from = 0, to = ~0ull;

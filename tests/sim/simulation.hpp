@@ -130,6 +130,7 @@ class ClientActor {
     void match();
     Code pin(std::uint32_t key, bool check);
     void exists(std::uint32_t key);
+    void damaged(std::uint32_t key);
     table::DeleteResult remove(std::uint32_t key);
     void evict();
     void reuse();
@@ -160,6 +161,7 @@ class DaemonActor {
     void begin(const char* name);
     bool sweep();
     void claims();
+    void flush_and_evict();
     void duty(const std::string& name);
 
     Simulation& sim_;
