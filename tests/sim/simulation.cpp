@@ -124,6 +124,7 @@ void Simulation::set_up(std::uint64_t seed) {
     key_count_ = scenario_.keys.pick(random_);
     oracle_.begin(&processes_);
     finishing_ = false;
+    change_ = 0;
     solo_ = nullptr;
     Process& first = open_process(true);
     fill(first);
