@@ -29,7 +29,7 @@ SUMMARY = re.compile(
     re.M)
 
 # Short schedules of which the rarest count.
-MORE = {"lockstep": 5, "lockstep_ratio": 5}
+MORE = {"lockstep": 3, "lockstep_ratio": 3}
 
 
 class Result:
@@ -196,6 +196,22 @@ def write_junit(path, results):
     xml.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)
 
 
+def replay_tasks(sim):
+    for name in ("basic", "full", "flush", "regions_two_hosts"):
+        yield f"replay {name}", replays, (sim, name)
+
+
+def replays(sim, name, seeds=range(20, 36)):
+    """A seed is a schedule: as many steps alone as in the middle of others."""
+    began = time.monotonic()
+    alone = [simulate(sim, name, "--seed", seed, "--runs", 1)[1]["steps"] for seed in seeds]
+    together = [simulate(sim, name, "--seed", seeds[0], "--runs", count)[1]["steps"]
+                for count in range(1, len(seeds) + 1)]
+    after = [more - less for less, more in zip([0, *together], together)]
+    return Result(f"replay {name}", alone == after, f"seeds {list(seeds)}: steps alone {alone}, in a row {after}",
+                  time.monotonic() - began, schedules=2 * len(seeds), unit="schedules")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sim", help="the simulator: tests/sim/sim of a build tree")
@@ -206,7 +222,7 @@ def main():
     parser.add_argument("--compiler", default=os.environ.get("CXX", "g++"))
     options = parser.parse_args()
     tasks = [t for t in [*compiler_tasks(shlex.split(options.compiler)), *model_tasks(),
-                         *scenario_tasks(options.sim, options.times),
+                         *replay_tasks(options.sim), *scenario_tasks(options.sim, options.times),
                          *mutant_tasks(options.sim, options.times)]
              if options.only in t[0]]
     results, began = [], time.monotonic()
