@@ -103,8 +103,16 @@ void Reaper::watch(Watched& watched) {
     watched.polling = loop_.when_readable(watched.pidfd.get(), [this, slot] {
         const auto found = watched_.find(slot);
         if (found == watched_.end()) return;
-        found->second.polling = 0;
-        dead(found->second.identity, "its process has ended");
+        Watched& seen = found->second;
+        seen.polling = 0;
+        // A watch that the kernel had no memory for completes too: only the pidfd itself is proof.
+        if (has_ended(seen.pidfd.get())) return dead(seen.identity, "its process has ended");
+        seen.polling = loop_.after(linger_span, [this, slot] {
+            const auto later = watched_.find(slot);
+            if (later == watched_.end()) return;
+            later->second.polling = 0;
+            watch(later->second);
+        });
     });
 }
 
