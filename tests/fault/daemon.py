@@ -88,6 +88,7 @@ class Daemon:
         if region.dead_clients():
             self.met["daemon killed in its sweep"] += 1
         if region.is_forming():
+            self.met["region FORMATTING"] += 1
             self.met["daemon killed while a region is FORMATTING"] += 1
 
     def stop(self):
