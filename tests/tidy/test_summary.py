@@ -101,10 +101,10 @@ def test_nothing_at_all_is_a_failure(summarize):
 
 
 def test_check_says_which_parts_are_not_in_the_tree(tmp_path):
-    done = subprocess.run([PROGRAM.parent / "check", "package"], capture_output=True, text=True, check=False,
+    done = subprocess.run([PROGRAM.parent / "check", "engines"], capture_output=True, text=True, check=False,
                           env={"PATH": "/usr/bin:/bin", "MARU_BUILD": str(tmp_path)})
     assert done.returncode == 1
-    assert "'package' is not in the tree yet" in done.stdout
+    assert "'engines' is not in the tree yet" in done.stdout
     assert done.stdout.splitlines()[-1] == "0 passed, 1 failed, 0 skipped"
 
 
