@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "daemon/config.hpp"
+#include "daemon/measures.hpp"
 #include "table/sweep.hpp"
 #include "table/worker.hpp"
 
@@ -15,7 +16,8 @@ namespace maru::daemon {
 
 /// What the daemon knows beyond the control region; the daemon keeps it current.
 struct DaemonFacts {
-    std::string version, socket, host_id, event_backend;
+    std::string version, commit, socket, host_id, event_backend;
+    std::string metrics;                     // where the metrics endpoint listens; empty: nowhere
     std::string domain;                      // its UUID, as it was at the start
     std::uint64_t started_monotonic_ms = 0;  // MonotonicClock
     std::uint32_t pid = 0;
@@ -25,8 +27,12 @@ struct DaemonFacts {
     std::uint64_t sessions = 0;                                  // connected now
     std::uint64_t reconnects = 0, sweeps_gone = 0, sweeps_dead = 0, expired_key_pins = 0, requests = 0,
                   refused = 0, hosts_fenced = 0;
+    Measures measures;
     table::SweepReport swept;  // since the start
     bool first_sweep_done = false;
+    // For who counts by client, when somebody does:
+    std::function<void(table::Identity)> leaving;  // before its counts are folded into the domain's
+    std::function<void(std::uint32_t slot, std::uint64_t count)> key_pins_expired;
 };
 
 class Census;

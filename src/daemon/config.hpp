@@ -45,6 +45,9 @@ struct Config {
     struct Host {
         std::chrono::milliseconds grace{30'000};  // how long another host may be silent before it is fenced
     } host;
+    struct Metrics {
+        std::string listen = "127.0.0.1:9464";  // empty: no metrics
+    } metrics;
     std::vector<pool::PoolConfig> pools;  // the one of control.pool first, then in the order of the file
     bool embedded_default = false;  // neither file nor --pool names a pool: one shm pool of a size that fits
     /// Where each value that is not a default came from: "FILE:LINE" or "command line" by full key

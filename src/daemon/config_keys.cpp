@@ -10,6 +10,7 @@
 
 #include "base/log.hpp"
 #include "base/size.hpp"
+#include "daemon/listen_address.hpp"
 
 namespace maru::daemon {
 namespace {
@@ -182,6 +183,13 @@ bool read_log_level(const toml::node& value, std::string& out) {
     const auto level = parse_log_level(text);
     if (level) out = *level;
     return bool(level);
+}
+
+bool read_listen(const toml::node& value, std::string& out) {
+    std::string address;
+    if (!read_text(value, address) || (!address.empty() && !parse_listen_address(address))) return false;
+    out = address;
+    return true;
 }
 
 bool read_region_size(const toml::node& value, std::uint64_t& out) {
@@ -374,6 +382,10 @@ const ConfigKey<Config> keys[] = {
     {"host.grace", "a duration from 3 seconds to a day",
      [](Node v, Config& c) { return read_grace(v, c.host.grace); },
      [](const Config& c) { return duration_text(c.host.grace); }},
+    {"metrics.listen",
+     "an address and a port by number (\"127.0.0.1:9464\", \"[::1]:9464\"), or \"\" for none",
+     [](Node v, Config& c) { return read_listen(v, c.metrics.listen); },
+     [](const Config& c) { return quoted(c.metrics.listen); }},
 };
 
 const ConfigKey<PoolConfig> keys_of_pool[] = {
@@ -411,7 +423,7 @@ const ConfigKey<PoolConfig> keys_of_pool[] = {
      [](const PoolConfig& p) { return std::string(p.allow_page_cache ? "true" : "false"); }},
 };
 
-const std::string keys_of_later[] = {"listen", "remote", "namespace", "metrics"};
+const std::string keys_of_later[] = {"listen", "remote", "namespace"};
 
 std::string last_part(const std::string& name) {
     return name.substr(name.rfind('.') + 1);

@@ -69,6 +69,8 @@ ExitCode serve(const CommandLine& command_line, Config config) {
         listener->close();
         return failed(exit, error.text);
     };
+    auto metrics = open_metrics(config);
+    if (!metrics) return give_up(ExitCode::failure, metrics.error());
     ExitCode exit = ExitCode::clean;
     auto domain = open_domain(config, &exit, open_pool);
     if (!domain) return give_up(exit, domain.error());
@@ -80,7 +82,7 @@ ExitCode serve(const CommandLine& command_line, Config config) {
         if (!place)
             return give_up(place.error().code == Code::invalid ? ExitCode::owned : ExitCode::failure,
                            place.error());
-        Server server(command_line, config, *domain, *listener, **loop, *place);
+        Server server(command_line, config, *domain, *listener, *metrics, **loop, *place);
         server.take_over(place->rebooted);
         say_start(*domain, *listener, **loop);
         if (config.embedded_default) say_unused_devices();

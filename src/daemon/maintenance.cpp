@@ -89,6 +89,9 @@ void Maintenance::expire_key_pins(std::uint64_t now_s) {
     if (ttl_ms == 0) return;
     const std::uint64_t expired = expiry_.pass(now_s, (ttl_ms + 999) / 1000, &expired_of_);
     facts_.expired_key_pins += expired;
+    for (std::uint32_t slot = 0; expired != 0 && slot < expired_of_.size(); ++slot)
+        if (const auto count = std::exchange(expired_of_[slot], 0); count != 0 && facts_.key_pins_expired)
+            facts_.key_pins_expired(slot, count);
     if (expired != 0) spdlog::info("{} key pins older than {} ms have ended", expired, ttl_ms);
 }
 

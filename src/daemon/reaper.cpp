@@ -186,9 +186,17 @@ bool Reaper::said_goodbye(table::Identity identity) const {
            table::client_state::generation(state) == identity.generation;
 }
 
-void Reaper::gone(const Watched& watched) {
-    const auto report = table::sweep_gone(worker_, watched.identity);
+template <class Sweep>
+table::SweepReport Reaper::timed(Sweep sweep) {
+    const auto began = MonotonicClock::now();
+    const auto report = sweep();
+    facts_.measures.sweep_seconds.add(MonotonicClock::now() - began);
     facts_.swept.add(report);
+    return report;
+}
+
+void Reaper::gone(const Watched& watched) {
+    const auto report = timed([&] { return table::sweep_gone(worker_, watched.identity); });
     ++facts_.sweeps_gone;
     spdlog::warn("{} left without a goodbye and its process still runs: fenced until that ends; {}",
                  name_of_client(control_, watched.identity), summary(report));
@@ -199,8 +207,8 @@ void Reaper::dead(table::Identity identity, const char* proof) {
     forget(identity.slot);
     if (on_dead) on_dead(identity);
     (void)table::declare_dead(control_, identity);  // false: it was DEAD already
-    const auto report = table::sweep_dead(worker_, identity);
-    facts_.swept.add(report);
+    if (facts_.leaving) facts_.leaving(identity);
+    const auto report = timed([&] { return table::sweep_dead(worker_, identity); });
     ++facts_.sweeps_dead;
     spdlog::info("{} is dead, {}: {}", name, proof, summary(report));
 }
@@ -208,7 +216,9 @@ void Reaper::dead(table::Identity identity, const char* proof) {
 void Reaper::goodbye(table::Identity identity) {
     forget(identity.slot);
     (void)table::declare_dead(control_, identity);
-    facts_.swept.add(table::sweep_dead(worker_, identity));
+    if (facts_.leaving) facts_.leaving(identity);
+    timed([&] { return table::sweep_dead(worker_, identity); });
+    ++facts_.measures.goodbyes;
 }
 
 void Reaper::forget(std::uint32_t slot) {

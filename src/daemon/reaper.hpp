@@ -72,6 +72,8 @@ class Reaper {
     void judge(std::uint32_t slot);
     void gone(const Watched& watched);
     void dead(table::Identity identity, const char* proof);
+    template <class Sweep>
+    table::SweepReport timed(Sweep sweep);
     void forget(std::uint32_t slot);
     void sweep_slice(std::uint32_t from);
     bool said_goodbye(table::Identity identity) const;

@@ -28,6 +28,7 @@ std::vector<std::string> apply_changes(const Config& fresh, Config* running) {
     fixed(fresh.daemon.log_file == was.daemon.log_file, "daemon.log_file", restart);
     fixed(fresh.daemon.host_id == was.daemon.host_id, "daemon.host_id", restart);
     fixed(fresh.daemon.event_backend == was.daemon.event_backend, "daemon.event_backend", restart);
+    fixed(fresh.metrics.listen == was.metrics.listen, "metrics.listen", restart);
     fixed(fresh.control.max_objects == was.control.max_objects, "control.max_objects", format);
     fixed(fresh.control.max_clients == was.control.max_clients, "control.max_clients", format);
     fixed(fresh.control.max_hosts == was.control.max_hosts, "control.max_hosts", format);

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "daemon/name_space.hpp"
 
@@ -18,7 +19,22 @@ Error not_a_client(const wire::Frame& frame) {
 
 }  // namespace
 
+void Requests::measure(wire::Type type, MonotonicClock::time_point began, bool done) {
+    auto& measures = parts_.facts.measures.requests;
+    std::size_t kind = 0;  // the last is for all that are none
+    while (kind + 1 < measures.size() && std::strcmp(request_kinds[kind], wire::name_of(type)) != 0)
+        ++kind;
+    ++(done ? measures[kind].done : measures[kind].refused);
+    measures[kind].seconds.add(MonotonicClock::now() - began);
+}
+
 void Requests::answer(Session& session, const wire::Frame& frame) {
+    const auto began = MonotonicClock::now();
+    const bool done = execute(session, frame);
+    if (!session.is_held()) measure(frame.type, began, done);  // held: it will be answered later
+}
+
+bool Requests::execute(Session& session, const wire::Frame& frame) {
     ++parts_.facts.requests;
     Result<void> done;
     switch (frame.type) {
@@ -48,15 +64,16 @@ void Requests::answer(Session& session, const wire::Frame& frame) {
             session.fail(frame.request, done.error());
             session.close_after_sending();
             ++parts_.facts.refused;
-            return;
+            return false;
     }
-    if (done) return;
+    if (done) return true;
     ++parts_.facts.refused;
     spdlog::debug("{} of process {}: {}", wire::name_of(frame.type), session.peer().pid, done.error().text);
     session.fail(frame.request, done.error());
     // Without a slot there is nothing to go on with.
     const bool opening = frame.type == wire::Type::hello || frame.type == wire::Type::resume;
     if (opening && !session.client) session.close_after_sending();
+    return false;
 }
 
 Result<void> Requests::ping(Session& session, const wire::Frame& frame) {
@@ -70,7 +87,9 @@ Result<void> Requests::admin(Session& session, const wire::Frame& frame) {
     if (!asked) return asked.error();
     if (asked->command == "check") {
         session.hold();  // answers come in the order of the requests
-        parts_.check.ask([this, id = session.id(), request = frame.request](const Result<std::string>& json) {
+        parts_.check.ask([this, id = session.id(), request = frame.request,
+                          began = MonotonicClock::now()](const Result<std::string>& json) {
+            measure(wire::Type::admin, began, bool(json));
             Session* waiting = parts_.session(id);
             if (waiting == nullptr) return;
             if (json)

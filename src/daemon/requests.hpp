@@ -34,6 +34,8 @@ class Requests {
     void answer(Session& session, const wire::Frame& frame);
 
   private:
+    bool execute(Session& session, const wire::Frame& frame);
+    void measure(wire::Type type, MonotonicClock::time_point began, bool done);
     Result<void> hello(Session& session, const wire::Frame& frame);
     Result<void> resume(Session& session, const wire::Frame& frame);
     Result<void> claim(Session& session, const wire::Frame& frame);

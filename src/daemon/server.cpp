@@ -14,6 +14,7 @@
 
 #include "base/clock.hpp"
 #include "base/log.hpp"
+#include "daemon/build.hpp"
 #include "daemon/reload.hpp"
 
 namespace maru::daemon {
@@ -43,7 +44,7 @@ void send_refusal(int socket, const Error& error) {
 }  // namespace
 
 Server::Server(const CommandLine& command_line, Config& config, Domain& domain, Listener& listener,
-               Loop& loop, const Place& place)
+               MetricsSocket& metrics, Loop& loop, const Place& place)
     : command_line_(command_line),
       config_(config),
       domain_(domain),
@@ -63,6 +64,8 @@ Server::Server(const CommandLine& command_line, Config& config, Domain& domain, 
       spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {
     describe_self();
     facts_.host = place.host.number;
+    if (!config.metrics.listen.empty())
+        metrics_ = std::make_unique<Metrics>(loop, metrics, config, *domain.control, facts_);
     maintenance_.on_lost = [this](Standing standing) { lost_place(standing); };
     facts_.large_page_bytes = [this](std::size_t pool) { return huge_pages_.gathered(pool); };
     reaper_.on_dead = [this](table::Identity identity) {
@@ -81,6 +84,7 @@ Server::~Server() {
 
 void Server::describe_self() {
     facts_.version = MARU_VERSION;
+    facts_.commit = commit;
     facts_.socket = listener_.path();
     facts_.host_id = host_id_of(config_);
     facts_.domain = domain_.control->domain().text();
@@ -94,6 +98,7 @@ Result<Standing> Server::run() {
     signals_.start();
     maintenance_.start();
     accept();
+    if (metrics_) metrics_->start();
     ::sd_notifyf(0, "READY=1\nSTATUS=serving %s", listener_.path().c_str());
     auto ended = loop_.run();
     if (!ended) return ended.error();

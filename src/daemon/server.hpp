@@ -7,6 +7,7 @@
 
 #include "daemon/huge_pages.hpp"
 #include "daemon/listener.hpp"
+#include "daemon/metrics/metrics.hpp"
 #include "daemon/requests.hpp"
 #include "daemon/signals.hpp"
 
@@ -19,8 +20,8 @@ namespace maru::daemon {
 /// one that calls `run`, and the one of CheckThread.
 class Server {
   public:
-    Server(const CommandLine& command_line, Config& config, Domain& domain, Listener& listener, Loop& loop,
-           const Place& place);
+    Server(const CommandLine& command_line, Config& config, Domain& domain, Listener& listener,
+           MetricsSocket& metrics, Loop& loop, const Place& place);
     ~Server();
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
@@ -60,6 +61,7 @@ class Server {
     Requests requests_;
     Signals signals_;
     HugePages huge_pages_;
+    std::unique_ptr<Metrics> metrics_;  // nullptr: metrics.listen is ""
     std::unordered_map<std::uint64_t, std::unique_ptr<Session>> sessions_;
     std::vector<std::unique_ptr<Session>> ended_;  // until the loop is out of their callbacks
     std::uint64_t last_session_ = 0;

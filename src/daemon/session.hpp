@@ -44,6 +44,7 @@ class Session {
     void fail(std::uint32_t request, const Error& error);
     /// No further frame is handed over until `go_on`: an answer is being made elsewhere.
     void hold() { held_ = true; }
+    bool is_held() const { return held_; }
     void go_on();
     /// Ends the connection when everything given to `send` is out; no further frame is handed over.
     void close_after_sending();

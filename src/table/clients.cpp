@@ -118,6 +118,26 @@ Counts count_client(const Control& control, Identity identity) {
     return sum;
 }
 
+std::vector<Counts> count_each(const Control& control) {
+    std::vector<Counts> counts(control.client_count());
+    std::vector<std::uint64_t> holders(control.client_count());
+    for (std::uint32_t slot = 1; slot < control.client_count(); ++slot) {
+        // Acquire: pairs with who changes the slot's phase.
+        const std::uint64_t state = control.client(slot).state.load(shm::acquire);
+        if (client_state::phase(state) == ClientPhase::free) continue;
+        holders[slot] = Identity{slot, client_state::generation(state)}.holder_word();
+        add(counts[slot], control.client_stats(slot));
+    }
+    const std::uint64_t mark = control.super().pin_high_water.load(shm::relaxed);
+    for (std::uint32_t c = 0; c < control.chunk_count() && c < mark; ++c) {
+        const std::uint64_t owner = control.chunk(c).owner.load(shm::relaxed);
+        const std::uint32_t slot = holder::slot(owner);
+        if (owner != 0 && slot < holders.size() && holders[slot] == owner)
+            add(counts[slot], control.chunk(c).counters);
+    }
+    return counts;
+}
+
 Counts count_all(const Control& control) {
     Counts sum;
     add(sum, control.client_stats(0));  // of all clients that have left

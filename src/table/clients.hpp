@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "table/pins.hpp"
 
@@ -42,6 +43,8 @@ struct Counts {
     std::uint64_t of[counter_count] = {};
 };
 Counts count_client(const Control& control, Identity identity);
+/// The counters of every client slot that is in use, by its number: those of its present generation.
+std::vector<Counts> count_each(const Control& control);
 /// Everything that was ever counted in this domain.
 Counts count_all(const Control& control);
 

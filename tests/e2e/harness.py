@@ -197,8 +197,8 @@ class Domain:
     # -- daemon
 
     def write_config(self):
-        sections = {"daemon": {"socket": str(self.socket), "log_level": "debug", "group": ""},
-                    "control": {"key_pin_ttl": "0s"}}
+        sections = {"daemon": {"socket": str(self.socket), "log_level": "debug", "group": None},
+                    "control": {"key_pin_ttl": "0s"}, "metrics": {"listen": ""}}
         if os.environ.get("MARU_EVENT_BACKEND"):
             sections["daemon"]["event_backend"] = os.environ["MARU_EVENT_BACKEND"]
         for section, values in self.settings.items():
@@ -206,7 +206,7 @@ class Domain:
         lines = []
         for section, values in sections.items():
             lines.append(f"[{section}]")
-            lines += [f"{name} = {json.dumps(value)}" for name, value in values.items() if value != ""]
+            lines += [f"{name} = {json.dumps(value)}" for name, value in values.items() if value is not None]
         for keys in self.pool_sections():
             lines.append("[[pool]]")
             lines += [f"{name} = {json.dumps(value)}" for name, value in keys.items()]

@@ -46,6 +46,7 @@ void reach(wire::Type type) {
 daemon::Config small_config() {
     daemon::Config config;
     config.daemon.host_id = "fuzz";
+    config.metrics.listen = "";
     config.control.max_clients = 5;
     config.control.max_objects = 256;
     config.control.max_hosts = 2;
@@ -126,7 +127,8 @@ class Run {
     Run(Ground& ground, Input& input, bool may_be_slow)
         : input_(input),
           may_be_slow_(may_be_slow),
-          server_(ground.command_line, ground.config, ground.domain, listener_, loop_, ground.place),
+          server_(ground.command_line, ground.config, ground.domain, listener_, metrics_, loop_,
+                  ground.place),
           pools_(ground.domain.pools.size()) {
         loop_.script = [this] { play(); };
         loop_.sent = [this](int socket, std::span<const std::byte> bytes, std::size_t descriptors) {
@@ -426,6 +428,7 @@ class Run {
     bool asked_for_check_ = false;
     fuzz::ScriptedLoop loop_;
     daemon::Listener listener_;
+    daemon::MetricsSocket metrics_;
     daemon::Server server_;
     const std::size_t pools_;
     std::deque<Peer> peers_;

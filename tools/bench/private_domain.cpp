@@ -132,7 +132,7 @@ Result<void> Domain::launch() {
     pool_file_ = "/dev/shm/" + std::filesystem::path(folder_.path()).filename().string();
     std::ofstream(folder_.path() + "/maru.toml")
         << "[daemon]\nsocket = \"" << socket_ << "\"\nlog_file = \"" << folder_.path()
-        << "/maru.log\"\n[control]\nmax_objects = " << max_objects_
+        << "/maru.log\"\n[metrics]\nlisten = \"\"\n[control]\nmax_objects = " << max_objects_
         << "\n[[pool]]\nname = \"bench\"\nkind = \"shm\"\npath = \"" << pool_file_
         << "\"\nsize = " << pool_bytes_
         << "\nprefault = \"all\"\n";  // large pages now or never: nothing moves while we measure

@@ -49,6 +49,7 @@ Json json_of(const DaemonFacts& facts) {
             {"uptime_s", now > facts.started_monotonic_ms ? (now - facts.started_monotonic_ms) / 1000 : 0},
             {"socket", facts.socket},
             {"event_backend", facts.event_backend},
+            {"metrics", facts.metrics.empty() ? Json(nullptr) : Json(facts.metrics)},
             {"host_id", facts.host_id},
             {"sessions", facts.sessions},
             {"requests", facts.requests},
