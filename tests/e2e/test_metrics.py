@@ -1,8 +1,10 @@
 """The metrics endpoint: what it says is true, whoever asks and however."""
 
 import contextlib
+import json
 import os
 import pathlib
+import re
 import signal
 import socket
 import threading
@@ -10,7 +12,7 @@ import time
 
 import pytest
 from harness import KIB, MARU, MIB, SLOWER, Late, descriptors_of, run, wait_until
-from scraping import METRICS, Scrape, address_of, get, promtool, send_raw
+from scraping import METRICS, SOURCE, Scrape, address_of, get, promtool, send_raw
 
 FAILURE = 1
 
@@ -402,3 +404,52 @@ def test_a_change_needs_a_restart_and_says_so(scraped):
     scraped.process.send_signal(signal.SIGHUP)
     wait_until(lambda: "metrics.listen has changed" in scraped.log_tail(), "the daemon says what it cannot change")
     assert Scrape(scraped)
+
+
+# -- who reads them
+
+
+def every_metric(scraped):
+    """What an endpoint can say, with the parts of histograms."""
+    engine = scraped.engine(pool=4 * MIB, page=64 * KIB)
+    engine.good("put", key="k", id=1, size=10)
+    engine.good("pin", key="k")
+    engine("get", key="k")
+    wait_until(lambda: Scrape(scraped).total("maru_expired_key_pins_total"), "a pin by key has ended", within_s=20)
+    return set(Scrape(scraped).rows)
+
+
+def names_in(text):
+    return set(re.findall(r"\bmaru_[a-z_]+\b", text))
+
+
+def test_dashboard_and_alerts_ask_for_what_there_is(make_domain):
+    domain = make_domain(settings=METRICS | {"control": {"key_pin_ttl": "1s"}})
+    there = every_metric(domain)
+    dashboard = json.loads((SOURCE / "conf/grafana/maru.json").read_text())
+    asked = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]
+    assert len(asked) > 20 and len({panel["id"] for panel in dashboard["panels"]}) == len(dashboard["panels"])
+    shown = names_in("\n".join(asked))
+    assert not shown - there, shown - there
+    # A metric that nobody sees is a metric for nothing.
+    whole = {re.sub(r"_(bucket|sum|count)$", "", name) for name in there}
+    assert not whole - {re.sub(r"_(bucket|sum|count)$", "", name) for name in shown}
+    alerts = names_in("\n".join(re.findall(r"expr: .*|^ {10}.*", (SOURCE / "conf/prometheus/maru.rules.yml").read_text(),
+                                           re.MULTILINE)))
+    assert alerts and not alerts - there, alerts - there
+    labels = {(name, label) for name, rows in Scrape(domain).rows.items() for row in rows for label, _ in row}
+    for name, inside in re.findall(r"\b(maru_[a-z_]+)\{([^}]*)\}", "\n".join(asked)):
+        for label in re.findall(r"(\w+)=", inside):
+            assert label == "job" or (name, label) in labels, (name, label)
+
+
+def test_alerts_fire_when_they_should():
+    rules = promtool("check", "rules", SOURCE / "conf/prometheus/maru.rules.yml")
+    assert rules.code == 0, rules
+    tested = promtool("test", "rules", SOURCE / "tests/prometheus/maru_rules_test.yml")
+    assert tested.code == 0 and "SUCCESS" in tested.text + tested.err, tested
+    alerts = re.findall(r"alert: (\w+)", (SOURCE / "conf/prometheus/maru.rules.yml").read_text())
+    cases = (SOURCE / "tests/prometheus/maru_rules_test.yml").read_text()
+    for alert in alerts:
+        assert re.search(rf"alertname: {alert}\n +exp_alerts", cases), f"{alert} is never seen to fire"
+        assert re.search(rf"alertname: {alert}\n(?! +exp_alerts)", cases), f"{alert} is never seen to be quiet"
