@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "base/exec_stamp.hpp"
+#include "base/proc.hpp"
 #include "base/uuid.hpp"
 
 #ifndef SO_PEERPIDFD
@@ -20,17 +21,6 @@
 #endif
 
 namespace maru::daemon {
-namespace {
-
-std::string read_small(const std::string& path) {
-    const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    char text[2048];
-    const ssize_t size = file ? ::read(file.get(), text, sizeof text) : -1;
-    return size > 0 ? std::string(text, static_cast<std::size_t>(size)) : std::string();
-}
-
-}  // namespace
-
 std::optional<Peer> peer_of(int socket) {
     ucred credentials{};
     socklen_t size = sizeof credentials;
@@ -65,21 +55,12 @@ bool kill_process(int pidfd) {
 }
 
 std::uint64_t start_time_of(std::uint32_t pid) {
-    const std::string text = read_small("/proc/" + std::to_string(pid) + "/stat");
-    const std::size_t name_end = text.rfind(')');  // the name may hold blanks and parentheses
-    if (name_end == std::string::npos) return 0;
-    constexpr int fields_before_start = 20;  // state is field 3, the start time field 22
-    std::size_t at = name_end;
-    for (int field = 0; field < fields_before_start; ++field) {
-        at = text.find(' ', at + 1);
-        if (at == std::string::npos) return 0;
-    }
-    return std::strtoull(text.c_str() + at + 1, nullptr, 10);
+    return start_time_in("/proc/" + std::to_string(pid));
 }
 
 std::optional<std::uint64_t> exec_stamp_of(std::uint32_t pid) {
     const std::string directory = "/proc/" + std::to_string(pid);
-    const std::string vector = read_small(directory + "/auxv");
+    const std::string vector = read_small_file(directory + "/auxv");
     std::uint64_t address = 0;
     for (std::size_t at = 0; at + 2 * sizeof(std::uint64_t) <= vector.size();
          at += 2 * sizeof(std::uint64_t)) {
@@ -108,7 +89,7 @@ BootId own_boot_id() {
 }
 
 std::string first_line(const std::string& path) {
-    const std::string text = read_small(path);
+    const std::string text = read_small_file(path);
     return text.substr(0, text.find('\n'));
 }
 
