@@ -70,7 +70,8 @@ class Client {
     Result<void> say_hello(wire::Stream& stream, Deadline deadline, wire::Welcome* welcome);
     Result<void> take_in(const wire::Welcome& welcome, std::span<const Descriptor> pools);
     Result<void> first_claim(wire::Stream& stream, Deadline deadline);
-    Result<void> start(wire::Stream stream, const std::string& path);
+    Result<void> start_watching();
+    void keep_up(wire::Stream stream, const std::string& path);
     std::uint64_t adopt(const wire::Claimed& claimed);
     void add_held(std::uint32_t region);
     void find_held();

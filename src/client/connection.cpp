@@ -1,6 +1,7 @@
 #include "client/connection.hpp"
 
 #include <poll.h>
+#include <sched.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
@@ -41,15 +42,8 @@ Result<wire::Stream> connect_warded(const std::string& path, ForkWard& ward, Dea
     return stream;
 }
 
-Connection::Connection(wire::Stream stream, std::string path, wire::Resume resume, ForkWard& ward,
-                       Prefault& prefault, Events events)
-    : path_(std::move(path)),
-      resume_(resume),
-      ward_(ward),
-      prefault_(prefault),
-      events_(std::move(events)),
-      wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)),
-      stream_(std::move(stream)) {}
+Connection::Connection(ForkWard& ward, Prefault& prefault)
+    : ward_(ward), prefault_(prefault), wake_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
 
 Connection::~Connection() {
     stop();
@@ -65,6 +59,18 @@ Result<void> Connection::start() {
         return Error{Code::unavailable, std::string("cannot start the watching thread: ") + error.what()};
     }
     return {};
+}
+
+void Connection::begin(wire::Stream stream, std::string path, wire::Resume resume, Events events) {
+    {
+        const std::lock_guard lock(mutex_);
+        path_ = std::move(path);
+        resume_ = resume;
+        events_ = std::move(events);
+        stream_ = std::move(stream);
+        phase_ = Phase::connected;
+    }
+    wake();
 }
 
 void Connection::wake() {
@@ -132,6 +138,7 @@ Result<wire::Frame> Connection::ask(const std::function<wire::Bytes(std::uint32_
     out_.insert(out_.end(), frame.begin(), frame.end());
     (void)flush();  // the watching thread meets the same error and acts on it
     if (!out_.empty()) wake();
+    receive_soon(lock, waiter);
     changed_.wait_until(lock, deadline, [&] { return waiter.done || waiter.lost || cancelled_; });
     std::erase(waiters_, &waiter);
     if (!waiter.done && cancelled_) return Error{Code::unavailable, "the client is being closed"};
@@ -142,6 +149,21 @@ Result<wire::Frame> Connection::ask(const std::function<wire::Bytes(std::uint32_
     if (waiter.answer.type != wire::Type::failure) return std::move(waiter.answer);
     auto failure = wire::open<wire::Failure>(waiter.answer);
     return failure ? wire::to_error(*failure) : failure.error();
+}
+
+/// Saves the sleeps of two threads, the watching one and this one, when the answer comes at once.
+void Connection::receive_soon(Lock& lock, const Waiter& waiter) {
+    const Deadline soon = MonotonicClock::now() + wire::answer_soon;
+    while (phase_ == Phase::connected && !waiter.done && !cancelled_ && MonotonicClock::now() < soon) {
+        if (stream_.is_readable()) {
+            receive(lock);
+            if (phase_ != Phase::connected) wake();  // the watching thread waits for a stream that ended
+            continue;
+        }
+        lock.unlock();
+        ::sched_yield();
+        lock.lock();
+    }
 }
 
 void Connection::cancel_requests() {

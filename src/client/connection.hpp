@@ -35,13 +35,16 @@ class Connection {
     };
 
     /// `prefault` is worked off while nothing else is to do.
-    Connection(wire::Stream stream, std::string path, wire::Resume resume, ForkWard& ward, Prefault& prefault,
-               Events events);
+    Connection(ForkWard& ward, Prefault& prefault);
     ~Connection();
     Connection(const Connection&) = delete;
     Connection& operator=(const Connection&) = delete;
 
+    /// Starts the watching thread, which takes about as long as the daemon needs to answer a hello.
     Result<void> start();
+    /// Takes over the stream of a client that was welcomed; `resume` is how it comes back to the daemon at
+    /// `path`. Called once, before anything is asked.
+    void begin(wire::Stream stream, std::string path, wire::Resume resume, Events events);
     /// Sends what `encode` makes of a request number and waits for its answer; a failure frame becomes its
     /// error.
     Result<wire::Frame> ask(const std::function<wire::Bytes(std::uint32_t)>& encode, Deadline deadline);
@@ -59,7 +62,7 @@ class Connection {
     std::uint64_t reconnects() const;
 
   private:
-    enum class Phase { connected, resuming, disconnected, refused };
+    enum class Phase { waiting, connected, resuming, disconnected, refused };
     struct Waiter {
         std::uint32_t request = 0;
         bool done = false, lost = false;
@@ -77,21 +80,24 @@ class Connection {
     void retry_later();
     Result<void> wait_connected(Lock& lock, Deadline deadline);
     Result<void> flush();
+    void receive_soon(Lock& lock, const Waiter& waiter);
     void raise_event() const;
     void close_stream();
 
-    const std::string path_;
-    const wire::Resume resume_;
+    // Written by begin, then never again.
+    std::string path_;
+    wire::Resume resume_;
+    Events events_;
+
     ForkWard& ward_;
     Prefault& prefault_;
-    const Events events_;
     Descriptor wake_;
     std::thread thread_;
 
     mutable std::mutex mutex_;
     std::condition_variable changed_;
     wire::Stream stream_;  // replaced by the watching thread only
-    Phase phase_ = Phase::connected;
+    Phase phase_ = Phase::waiting;
     wire::Bytes out_;  // what the socket did not take yet
     std::vector<Waiter*> waiters_;
     std::uint32_t last_request_ = 1000;  // those of the handshake are below

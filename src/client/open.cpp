@@ -65,7 +65,8 @@ Result<maru_client*> Client::open(const Settings& settings) {
         if (settings.claim)
             if (auto claimed = client.first_claim(found->stream, deadline); !claimed)
                 return at_daemon(claimed.error(), *found, settings);
-        return client.start(std::move(found->stream), found->path);
+        client.keep_up(std::move(found->stream), found->path);
+        return {};
     }();
     if (opened) {
         client.life_ = Life::open;
@@ -91,6 +92,7 @@ Result<void> Client::say_hello(wire::Stream& stream, Deadline deadline, wire::We
     hello_.pid_namespace = facts.pid_namespace;
     hello_.random = random_bits();
     if (auto sent = stream.send(wire::encode_frame(1, hello_), deadline); !sent) return sent.error();
+    if (auto started = start_watching(); !started) return started;
     if (auto there = stream.await_bytes(deadline); !there) return there.error();
     std::vector<Descriptor> pools;
     {
@@ -156,11 +158,16 @@ Result<void> Client::first_claim(wire::Stream& stream, Deadline deadline) {
     return {};
 }
 
-Result<void> Client::start(wire::Stream stream, const std::string& path) {
+Result<void> Client::start_watching() {
     event_ = Descriptor(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     if (!event_)
         return Error{Code::unavailable,
                      std::string("cannot make an event descriptor: ") + std::strerror(errno)};
+    connection_ = std::make_unique<Connection>(ward, prefault_);
+    return connection_->start();
+}
+
+void Client::keep_up(wire::Stream stream, const std::string& path) {
     wire::Resume resume;
     resume.domain = domain_;
     resume.slot = identity_.slot;
@@ -181,9 +188,7 @@ Result<void> Client::start(wire::Stream stream, const std::string& path) {
         claim_unanswered_.store(false, std::memory_order_relaxed);
     };
     events.refused = [roster = roster_] { roster->fence(); };
-    connection_ =
-        std::make_unique<Connection>(std::move(stream), path, resume, ward, prefault_, std::move(events));
-    return connection_->start();
+    connection_->begin(std::move(stream), path, resume, std::move(events));
 }
 
 }  // namespace maru::client

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -91,6 +92,11 @@ Result<Stream> Stream::adopt(Descriptor socket) {
     return Stream(std::move(socket));
 }
 
+bool Stream::is_readable() const {
+    pollfd look{socket_.get(), POLLIN, 0};
+    return ::poll(&look, 1, 0) > 0;
+}
+
 Result<void> Stream::await(short events, Deadline deadline, const char* what) {
     while (true) {
         pollfd wait{socket_.get(), events, 0};
@@ -178,6 +184,11 @@ Result<std::optional<Frame>> Stream::try_receive() {
 }
 
 Result<void> Stream::await_bytes(Deadline deadline) {
+    const Deadline soon = std::min<Deadline>(deadline, MonotonicClock::now() + answer_soon);
+    do {
+        if (is_readable()) return {};
+        ::sched_yield();
+    } while (MonotonicClock::now() < soon);
     return await(POLLIN, deadline, "answer");
 }
 
@@ -185,7 +196,7 @@ Result<Frame> Stream::receive(Deadline deadline) {
     if (!socket_) return Error{Code::unavailable, "not connected to the daemon"};
     while (true) {
         if (auto frame = reader_.next()) return std::move(*frame);
-        if (auto ready = await(POLLIN, deadline, "answer"); !ready) return ready.error();
+        if (auto ready = await_bytes(deadline); !ready) return ready.error();
         if (auto fed = receive_piece(); !fed) return fed.error();
     }
 }

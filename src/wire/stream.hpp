@@ -8,6 +8,11 @@
 
 namespace maru::wire {
 
+/// How long who asked looks for the answer before it sleeps: the daemon mostly answers sooner than a
+/// processor that went idle wakes up. Whoever looks yields each time, so that a daemon without a processor of
+/// its own is not kept waiting.
+inline constexpr std::chrono::microseconds answer_soon{100};
+
 /// One connection to a daemon, as clients and tools use it.
 ///
 /// Threads: one at a time.
@@ -39,6 +44,8 @@ class Stream {
     Result<std::optional<Frame>> try_receive();
     /// Waits until bytes are there.
     Result<void> await_bytes(Deadline deadline);
+    /// Something can be received, an end or an error too.
+    bool is_readable() const;
 
     int descriptor() const { return socket_.get(); }
     explicit operator bool() const { return static_cast<bool>(socket_); }
