@@ -1,5 +1,5 @@
-# Completion of maru, maructl and maru-bench for bash. Commands and options are taken from the program's own --help, so
-# that they are those of the version that is installed.
+# Completion of maru, maructl, marutop and maru-bench for bash. Commands and options are taken from the program's own
+# --help, so that they are those of the version that is installed.
 
 # _maru_help PROGRAM [COMMAND...]: what it takes there, a line each: "command NAME" or "option NAME PLACEHOLDER".
 _maru_help() {
@@ -42,4 +42,4 @@ _maru() {
         mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$word")
     fi
 }
-complete -o filenames -F _maru maru maructl maru-bench
+complete -o filenames -F _maru maru maructl marutop maru-bench

@@ -1,5 +1,6 @@
 // maructl: looks into a running daemon, and moves single values.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <cstdio>
@@ -9,6 +10,7 @@
 #include "commands.hpp"
 #include "maru/maru.h"
 #include "output.hpp"
+#include "top/top.hpp"
 #include "wire/key_text.hpp"
 
 namespace maru::ctl {
@@ -39,6 +41,9 @@ struct Line {
     std::vector<std::string> keys;
     std::string client;
     std::uint64_t limit = 0, host = 0;
+    std::string interval;
+    std::uint64_t count = 0;
+    bool once = false, csv = false;
     bool repair = false, kill = false, yes = false, dry_run = false, force = false;
 };
 
@@ -93,6 +98,14 @@ CLI::App* add_command(CLI::App& app, const char* name, const char* what, const c
     return command;
 }
 
+/// Empty, or what is wrong with a number of things.
+std::string check_count(const std::string& given) {
+    std::uint64_t number = 0;
+    const auto [end, problem] = std::from_chars(given.data(), given.data() + given.size(), number);
+    const bool whole = problem == std::errc{} && end == given.data() + given.size() && number > 0;
+    return whole ? std::string() : "\"" + given + "\" is not a whole number from 1 on";
+}
+
 void add_lists(CLI::App& app, Line& line, Command* chosen) {
     const auto simple = [&](const char* name, const char* what, const char* example,
                             int (*run)(const Options&)) {
@@ -114,14 +127,7 @@ void add_lists(CLI::App& app, Line& line, Command* chosen) {
     keys->add_option("--prefix", line.prefix,
                      "Only keys that begin so (text, hex: or int:; at most 120 bytes)")
         ->type_name("P");
-    keys->add_option("--limit", line.limit, "At most so many")
-        ->type_name("N")
-        ->check([](const std::string& given) {
-            std::uint64_t number = 0;
-            const auto [end, problem] = std::from_chars(given.data(), given.data() + given.size(), number);
-            const bool whole = problem == std::errc{} && end == given.data() + given.size() && number > 0;
-            return whole ? std::string() : "\"" + given + "\" is not a whole number from 1 on";
-        });
+    keys->add_option("--limit", line.limit, "At most so many")->type_name("N")->check(check_count);
     keys->callback([chosen] { *chosen = run_keys; });
 }
 
@@ -158,7 +164,7 @@ void add_offline(CLI::App& app, Line& line, Command* chosen) {
             [chosen] { *chosen = [](const Line& given) { return run_dump(given.options, given.where); }; });
 }
 
-void add_devices(CLI::App& app, Line& line, Command* chosen) {
+void add_devices(CLI::App& app, Line& line, Command* chosen, bool with_list = true) {
     auto* device = add_command(app, "device", "DAX devices of this machine, and the header on them",
                                "maructl device list\n  maructl device init /dev/dax0.0");
     device->require_subcommand(1);
@@ -167,9 +173,10 @@ void add_devices(CLI::App& app, Line& line, Command* chosen) {
         command->add_option("PATH", line.file, "The device, /dev/daxX.Y")->required();
         return command;
     };
-    add_command(*device, "list", "Size, alignment, mode, NUMA node, UUID and owner of each",
-                "maructl device list --json")
-        ->callback([chosen] { *chosen = [](const Line& given) { return list_devices(given.options); }; });
+    if (with_list)
+        add_command(*device, "list", "Size, alignment, mode, NUMA node, UUID and owner of each",
+                    "maructl device list --json")
+            ->callback([chosen] { *chosen = [](const Line& given) { return list_devices(given.options); }; });
     add("show", "What is known of one device", "maructl device show /dev/dax0.0")->callback([chosen] {
         *chosen = [](const Line& given) { return show_device(given.options, given.file); };
     });
@@ -184,6 +191,55 @@ void add_devices(CLI::App& app, Line& line, Command* chosen) {
     clear->callback([chosen] {
         *chosen = [](const Line& given) { return clear_device(given.options, given.file, given.yes); };
     });
+}
+
+int run_top(const Line& line, int (*run)(const top::Request&)) {
+    top::Request request{line.options, {}, {}, line.once, line.csv};
+    if (line.count != 0) request.count = line.count;
+    if (!line.interval.empty()) {
+        const auto interval = parse_duration(line.interval);
+        constexpr std::chrono::milliseconds least{100}, most{24 * 3600 * 1000};
+        if (!interval || *interval < least || *interval > most)
+            return wrong_use(
+                {Code::invalid, "--wait \"" + line.interval +
+                                    "\": takes seconds from 0.1 to a day (\"0.5\", \"500ms\", \"5m\")"});
+        request.interval = *interval;
+    }
+    return run(request);
+}
+
+void add_top(CLI::App& app, Line& line, Command* chosen) {
+    auto* command = add_command(app, "top", "The live view, also installed as marutop",
+                                "marutop\n  marutop --once\n  marutop usage --csv -w 10 -c 360 > usage.csv");
+    command->require_subcommand(0, 1);
+    const auto repeat = [&](CLI::App* to) {
+        to->add_option("-w,--wait", line.interval, "Between two looks: 2, 0.5, 500ms (default: 2)")
+            ->type_name("SECONDS");
+        to->add_option("-c,--count", line.count, "End after so many looks")
+            ->type_name("COUNT")
+            ->check(check_count);
+    };
+    repeat(command);
+    command->add_flag("--once", line.once, "One look as plain text");
+    const auto choose = [chosen](int (*run)(const top::Request&)) {
+        return [chosen, run] { *chosen = [run](const Line& given) { return run_top(given, run); }; };
+    };
+    // A command below replaces what its parent chose: the parser calls the innermost last.
+    command->preparse_callback([choose](std::size_t) { choose(top::run_live)(); });
+    const auto add = [&](const char* name, const char* what, const char* example,
+                         int (*run)(const top::Request&)) {
+        auto* below = add_command(*command, name, what, example);
+        repeat(below);
+        below->callback(choose(run));
+        return below;
+    };
+    add("pool", "Pools: used, free, total", "marutop pool --csv", top::run_pool)
+        ->add_flag("--csv", line.csv, "As comma-separated values, sizes in bytes");
+    add("usage", "Instances: regions and bytes", "marutop usage --csv -w 10", top::run_usage)
+        ->add_flag("--csv", line.csv, "As comma-separated values, sizes in bytes");
+    add("stats", "Operations of the domain, and requests to the daemon with their latency", "marutop stats",
+        top::run_stats);
+    add_devices(*command, line, chosen, false);
 }
 
 void add_data(CLI::App& app, Line& line, Command* chosen) {
@@ -266,7 +322,17 @@ std::string unknown_command(const CLI::App& app) {
     return "there is no command \"" + wire::printable(words.front()) + "\"; there are " + known;
 }
 
-int run(int argc, char** argv) {
+/// The command line behind the program's name, last word first, as the parser takes it. Called as marutop, it
+/// is `maructl top`.
+std::vector<std::string> words_of(int argc, char** argv) {
+    std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+    const std::string_view program = argc > 0 ? argv[0] : "";
+    if (program.substr(program.rfind('/') + 1) == "marutop") words.insert(words.begin(), "top");
+    std::reverse(words.begin(), words.end());
+    return words;
+}
+
+int run(std::vector<std::string> words) {
     Line line;
     Command chosen;
     CLI::App app("Looks into a running maru daemon, and moves single values.", "maructl");
@@ -285,8 +351,9 @@ int run(int argc, char** argv) {
     add_data(app, line, &chosen);
     add_client(app, line, &chosen);
     add_host(app, line, &chosen);
+    add_top(app, line, &chosen);
     try {
-        app.parse(argc, argv);
+        app.parse(std::move(words));
     } catch (const CLI::RequiredError& error) {
         const auto unknown = app.get_subcommands().empty() ? unknown_command(app) : std::string();
         return unknown.empty() ? (app.exit(error), exit_cannot) : wrong_use({Code::invalid, unknown});
@@ -302,7 +369,7 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
     std::signal(SIGPIPE, SIG_IGN);  // a reader that goes is an error of write(2)
     try {
-        return maru::ctl::run(argc, argv);
+        return maru::ctl::run(maru::ctl::words_of(argc, argv));
     } catch (const std::exception& error) {
         std::fprintf(stderr, "maructl: %s\n", error.what());
         return maru::ctl::exit_cannot;

@@ -29,6 +29,19 @@ std::uint64_t unit_bytes_of(const table::Control& control) {
     return units * control.region_unit();
 }
 
+/// Counts and times of each kind of request; `buckets` are between the ends in request_bounds_s.
+Json json_of_requests(const Measures& measures) {
+    Json json = Json::object();
+    for (std::size_t kind = 0; kind < request_kinds.size(); ++kind) {
+        const auto& request = measures.requests[kind];
+        json[request_kinds[kind]] = {{"ok", request.done},
+                                     {"refused", request.refused},
+                                     {"seconds", request.seconds.sum_s},
+                                     {"buckets", request.seconds.counts}};
+    }
+    return json;
+}
+
 Json json_of(const DaemonFacts& facts) {
     const auto now = monotonic_ms();
     const auto& swept = facts.swept;
@@ -55,7 +68,9 @@ Json json_of(const DaemonFacts& facts) {
             {"requests", facts.requests},
             {"refused", facts.refused},
             {"reconnects", facts.reconnects},
-            {"sweeps", sweeps}};
+            {"sweeps", sweeps},
+            {"request_bounds_s", Durations::bounds_s},
+            {"requests_by_kind", json_of_requests(facts.measures)}};
 }
 
 Json json_of_domain(const table::Control& control) {
