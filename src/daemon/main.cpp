@@ -10,6 +10,7 @@
 #include "base/log.hpp"
 #include "base/size.hpp"
 #include "daemon/kept_pools.hpp"
+#include "daemon/lost_memory.hpp"
 #include "daemon/remake.hpp"
 #include "daemon/server.hpp"
 #include "pool/devices.hpp"
@@ -74,6 +75,7 @@ ExitCode serve(const CommandLine& command_line, Config config) {
     ExitCode exit = ExitCode::clean;
     auto domain = open_domain(config, &exit, open_pool);
     if (!domain) return give_up(exit, domain.error());
+    end_when_memory_goes(*domain, config.daemon.log_file);
     auto loop = make_loop(config.daemon.event_backend);
     if (!loop) return give_up(ExitCode::failure, loop.error());
     // A host that was fenced comes back as a new one: with another client slot of its own and no clients.

@@ -172,3 +172,17 @@ def test_a_file_truncated_under_a_client_is_an_error_for_its_objects(make_domain
     assert others.statuses.count(0) == 99
     assert domain.status()
     assert domain.page_counts()["bad"] == 1
+
+
+def test_a_control_region_that_goes_ends_the_daemon_with_a_sentence(make_domain):
+    """Not by a signal and a core: the pool and its file are named, on stderr and in the log file, with status 1."""
+    domain = make_domain(start=False)
+    log = domain.folder / "own.log"
+    domain.settings = {"daemon": {"log_file": str(log)}}
+    domain.write_config()
+    domain.start()
+    domain.expect_clean = False
+    os.truncate(domain.pool_path, 0)
+    assert domain.process.wait(20) == 1
+    for said in (domain.log_tail(), log.read_text()):
+        assert f"the control region in pool 'test' ({domain.pool_path}) is not there any more (SIGBUS)" in said, said
