@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "base/size.hpp"
+#include "pool/devices.hpp"
 
 namespace maru::daemon {
 namespace {
@@ -250,6 +251,11 @@ std::vector<pool::PoolConfig> located_pools(const Config& config) {
 
 Result<std::vector<LockFile>> lock_pools(const std::vector<pool::PoolConfig>& pools, ExitCode* exit) {
     std::vector<LockFile> locks;
+    // First: who may not open a device, or names it twice, is told that and not what became of its lock.
+    if (const auto usable = pool::check_devices(pools); !usable) {
+        *exit = ExitCode::no_pool;
+        return usable.error();
+    }
     for (const auto& pool : pools) {
         const std::string path = lock_path_of(pool);
         bool busy = false;

@@ -42,6 +42,17 @@ std::string written_owner(int file) {
     return owner.empty() ? "of an unknown number" : owner;
 }
 
+Error cannot_open(const std::string& path, int reason) {
+    const bool denied = reason == EACCES || reason == EPERM;
+    std::string text = "lock file " + path + ": " + std::strerror(reason);
+    struct stat status {};
+    if (denied && ::stat(path.c_str(), &status) == 0 && status.st_uid != ::geteuid())
+        text += ": it belongs to user " + std::to_string(status.st_uid) + ", this is user " +
+                std::to_string(::geteuid()) +
+                ": run as that one, or let it delete the file when no daemon and no client of it is left";
+    return Error{denied ? Code::denied : Code::unavailable, text};
+}
+
 void write_owner(int file) {
     const std::string text = std::to_string(::getpid()) + "\n";
     if (::ftruncate(file, 0) != 0) return;  // the number is for people; the lock is what counts
@@ -73,9 +84,7 @@ Result<LockFile> LockFile::take(const std::string& path, bool* busy) {
             made.is_new_ = static_cast<bool>(made.file_);
             if (!made.file_ && errno == EEXIST) continue;
         }
-        if (!made.file_)
-            return Error{errno == EACCES || errno == EPERM ? Code::denied : Code::unavailable,
-                         "lock file " + path + ": " + std::strerror(errno)};
+        if (!made.file_) return cannot_open(path, errno);
         if (!lock(made.file_.get(), 0)) {
             const bool replaced = !still_there(made.file_.get(), path);
             made.keep();  // somebody else's now

@@ -39,26 +39,13 @@ class DevicePool final : public Pool {
     shm::Mapping head_;
 };
 
-/// "uuid:..." becomes the path that this host has for it.
-Result<std::string> path_of(const PoolConfig& config, const DeviceTree& tree) {
-    if (config.path == "any")
-        return Error{
-            Code::unavailable,
-            "no DAX device here has maru's header or is blank: daxctl list and maructl device list show "
-            "what there is"};
-    if (config.path.compare(0, 5, "uuid:") != 0) return config.path;
-    const auto uuid = Uuid::parse(config.path.substr(5));
-    if (!uuid) return uuid.error();
-    return find_device(*uuid, tree);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Pool>> open_devdax(const PoolConfig& config, const DeviceTree& tree) {
     const auto prefixed = [&](const Error& error) {
         return Error{error.code, "pool '" + config.name + "': " + error.text};
     };
-    const auto path = path_of(config, tree);
+    const auto path = path_of(config.path, tree);
     if (!path) return prefixed(path.error());
     auto opened = open_device(*path, tree);
     if (!opened) return prefixed(opened.error());

@@ -138,6 +138,12 @@ Result<void> check_mode(const DaxDevice& device) {
     return {};
 }
 
+Error one_uuid(const Uuid& uuid, const std::string& left, const std::string& right) {
+    return Error{Code::damaged,
+                 "two devices have UUID " + uuid.text() + ": " + left + " and " + right +
+                     "; one is a copy: give it another with maructl device init --force PATH, or hide it"};
+}
+
 Error cannot_open(const DaxDevice& device, int reason) {
     if (reason == EACCES || reason == EPERM)
         return Error{Code::denied,
@@ -149,6 +155,19 @@ Error cannot_open(const DaxDevice& device, int reason) {
     if (reason == ENXIO || reason == ENODEV)
         return Error{Code::unavailable, device.path + ": the device has gone"};
     return Error{Code::unavailable, device.path + ": " + strerror(reason)};
+}
+
+Error no_usable_device(const DeviceTree& tree) {
+    std::string reasons;
+    for (const auto& device : list_devices(tree)) {
+        const auto opened = open_device(device.path, tree);
+        reasons += "; " + (opened ? device.path + ": " + opened->found.fault : opened.error().text);
+    }
+    return Error{
+        Code::unavailable,
+        "no DAX device here has maru's header or is blank: daxctl list and maructl device list show what "
+        "there is" +
+            reasons};
 }
 
 }  // namespace
@@ -200,22 +219,56 @@ Result<OpenDevice> open_device(const std::string& path, const DeviceTree& tree) 
 }
 
 Result<std::string> find_device(const Uuid& uuid, const DeviceTree& tree) {
-    std::string found;
+    std::string found, unseen;
     for (const auto& device : list_devices(tree)) {
-        if (device.mode != DeviceMode::devdax) continue;
         const auto opened = open_device(device.path, tree);
+        if (!opened) unseen += "; " + opened.error().text;
         if (!opened || opened->found.state != DeviceHead::State::header) continue;
         if (!(opened->found.header.uuid == uuid)) continue;
-        if (!found.empty())
-            return Error{Code::damaged, "two devices have UUID " + uuid.text() + ": " + found + " and " +
-                                            device.path +
-                                            "; one is a copy: give it another with maructl device "
-                                            "init --force"};
+        if (!found.empty()) return one_uuid(uuid, found, device.path);
         found = device.path;
     }
     if (!found.empty()) return found;
     return Error{Code::unavailable, "no DAX device has UUID " + uuid.text() +
-                                        " in its header: maructl device list shows those that have one"};
+                                        " in its header: maructl device list shows those that have one" +
+                                        unseen};
+}
+
+Result<void> check_devices(const std::vector<PoolConfig>& pools, const DeviceTree& tree) {
+    struct Seen {
+        std::string pool;
+        DaxDevice device;
+        DeviceHead head;
+    };
+    std::vector<Seen> seen;
+    for (const auto& config : pools) {
+        if (config.kind != Kind::devdax) continue;
+        const std::string what = "pool '" + config.name + "'";
+        const auto path = path_of(config.path, tree);
+        if (!path) return Error{path.error().code, what + ": " + path.error().text};
+        auto opened = open_device(*path, tree);
+        if (!opened) return Error{opened.error().code, what + ": " + opened.error().text};
+        for (const auto& other : seen) {
+            if (other.device.number == opened->device.number)
+                return Error{Code::invalid, "pools '" + other.pool + "' and '" + config.name +
+                                                "' are one device, " + other.device.path +
+                                                ": leave one of them out"};
+            if (other.head.state == DeviceHead::State::header &&
+                opened->found.state == DeviceHead::State::header &&
+                other.head.header.uuid == opened->found.header.uuid)
+                return one_uuid(opened->found.header.uuid, other.device.path, opened->device.path);
+        }
+        seen.push_back({config.name, std::move(opened->device), std::move(opened->found)});
+    }
+    return {};
+}
+
+Result<std::string> path_of(const std::string& path, const DeviceTree& tree) {
+    if (path == "any") return no_usable_device(tree);
+    if (path.compare(0, 5, "uuid:") != 0) return path;
+    const auto uuid = Uuid::parse(path.substr(5));
+    if (!uuid) return uuid.error();
+    return find_device(*uuid, tree);
 }
 
 std::vector<std::string> usable_devices(const DeviceTree& tree) {

@@ -45,10 +45,18 @@ struct OpenDevice {
 /// DAX device, system RAM, a disabled one, one that this user may not open.
 Result<OpenDevice> open_device(const std::string& path, const DeviceTree& tree = {});
 
-/// The path of the device with this UUID in its header; two of them are an error that names both.
+/// The path of the device with this UUID in its header; two of them are an error that names both. When there
+/// is none, the error says which devices could not be looked at, and why.
 Result<std::string> find_device(const Uuid& uuid, const DeviceTree& tree = {});
+/// The path that this host has for "uuid:..."; any other path as it is. The error for "any" tells why each
+/// device of this machine is of no use.
+Result<std::string> path_of(const std::string& path, const DeviceTree& tree = {});
 /// Paths of the devices that have our header or are blank.
 std::vector<std::string> usable_devices(const DeviceTree& tree = {});
+
+/// Whether these pools' devices (other kinds pass) can be opened, and are as many as the pools: errors as
+/// open_device, and for two pools on one device or two devices with one UUID, naming both. Changes nothing.
+Result<void> check_devices(const std::vector<PoolConfig>& pools, const DeviceTree& tree = {});
 
 /// A whole device as a pool, behind one alignment unit of header. Errors as open_device, and for what is not
 /// maru's. A header of version 1 is opened: `enter_domain` replaces it.

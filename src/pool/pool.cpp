@@ -120,8 +120,13 @@ PoolConfig located(const PoolConfig& config) {
 }
 
 std::vector<PoolConfig> located_all(const PoolConfig& config) {
-    if (config.kind != Kind::devdax || config.path != "any") return {located(config)};
     std::vector<PoolConfig> found;
+    if (config.kind != Kind::devdax || config.path != "any") {
+        found.push_back(located(config));
+        if (config.kind != Kind::devdax) return found;
+        if (const auto path = path_of(config.path)) found[0].path = *path;  // else open() says why not
+        return found;
+    }
     for (const auto& path : usable_devices()) {
         found.push_back(config);
         found.back().path = path;

@@ -120,7 +120,7 @@ Result<std::unique_ptr<Pool>> open(const PoolConfig& config, Descriptor kept = {
 /// only.
 PoolConfig located(const PoolConfig& config);
 
-/// The same, with one config for each device that the path "any" stands for, named NAME-DEVICE.
+/// The same, with the device that "uuid:..." names and one config a device for "any", named NAME-DEVICE.
 std::vector<PoolConfig> located_all(const PoolConfig& config);
 
 /// Kinds that open() knows in this build.

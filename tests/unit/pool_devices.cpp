@@ -259,3 +259,38 @@ TEST_CASE("a namespace that keeps the kernel's page descriptors on the device is
     REQUIRE((*opened)->facts().warnings.size() == 1);
     check_contains((*opened)->facts().warnings[0], {"--map=dev", "--map=mem"});
 }
+
+TEST_CASE(
+    "a device under two names, and two devices with one UUID, are told apart before anything is locked") {
+    const Machine machine;
+    const std::string first = machine.add("dax0.0"), second = machine.add("dax1.0");
+    const auto named = [](const std::string& name, const std::string& path) {
+        auto config = config_of(path);
+        config.name = name;
+        return config;
+    };
+    CHECK(pool::check_devices({named("a", first), named("b", second)}, machine.tree()));
+    fs::create_symlink(first, machine.path("link"));
+    check_contains(
+        text_of(pool::check_devices({named("a", first), named("b", machine.path("link"))}, machine.tree())),
+        {"'a' and 'b' are one device", first});
+    const DeviceHeader header = some_header();
+    machine.give_header("dax0.0", header);
+    check_contains(text_of(pool::check_devices({named("a", first), named("b", "uuid:" + header.uuid.text())},
+                                               machine.tree())),
+                   {"'a' and 'b' are one device", first});
+    machine.give_header("dax1.0", header);
+    check_contains(text_of(pool::check_devices({named("a", first), named("b", second)}, machine.tree())),
+                   {"two devices have UUID " + header.uuid.text(), first, second});
+    CHECK(pool::check_devices({named("a", first)}, machine.tree()));
+}
+
+TEST_CASE("who finds no device is told why each one is of no use") {
+    const Machine machine;
+    const std::string ram = machine.add("dax0.0", 16 * MiB, "kmem"), foreign = machine.add("dax1.0");
+    machine.write("dax1.0", 1024, "\x53\xef");
+    check_contains(text_of(pool::open_devdax(config_of("any"), machine.tree())),
+                   {ram + ": it is system RAM (node 3)", foreign + ": ", "not maru's"});
+    check_contains(text_of(pool::find_device(Uuid::random(), machine.tree())),
+                   {ram + ": it is system RAM (node 3)"});
+}
