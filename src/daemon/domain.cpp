@@ -156,6 +156,30 @@ void put_control_first(Domain* domain) {
     }
 }
 
+/// The kernel keeps its own page descriptors on this pool's device.
+bool has_page_descriptors(const pool::Pool& pool, const std::vector<pool::DaxDevice>& devices) {
+    struct stat status {};
+    if (pool.kind() != pool::Kind::devdax || ::fstat(pool.descriptor(), &status) != 0) return false;
+    return std::any_of(devices.begin(), devices.end(), [&](const pool::DaxDevice& device) {
+        return device.number == status.st_rdev && device.pages_on_device;
+    });
+}
+
+/// Where hosts share a device, no kernel may keep its own data on it.
+Result<void> check_page_descriptors(const Domain& domain, table::Coherence coherence) {
+    if (coherence == table::Coherence::local) return {};
+    const auto devices = pool::list_devices();
+    for (const auto& pool : domain.pools)
+        if (has_page_descriptors(*pool, devices))
+            return Error{
+                Code::invalid,
+                "pool '" + pool->name() + "': the kernel keeps its page descriptors on " + pool->path() +
+                    " itself (namespace with --map=dev), and control.coherence is \"" + name_of(coherence) +
+                    "\": hosts would overwrite each other's kernel data. Make the namespace anew with "
+                    "ndctl create-namespace -m devdax --map=mem"};
+    return {};
+}
+
 /// A device of another domain, or with a header that says too little, is not ours to use.
 Result<void> check_headers(const Domain& domain) {
     for (const auto& pool : domain.pools) {
@@ -200,6 +224,8 @@ Result<void> attach_or_format(const Config& config, Domain* domain, ExitCode* ex
             *exit = ExitCode::bad_config;
             return format_domain(config, domain);
         case Decision::attach:
+            if (auto alone = check_page_descriptors(*domain, domain->control->coherence()); !alone)
+                return alone;
             if (auto matched = match_pools(domain); !matched) return matched.error();
             compare_with_config(config, domain);
             return write_headers(*domain);
@@ -301,6 +327,7 @@ Head look_at_head(const pool::Pool& pool, shm::Mapping* mapping, std::optional<t
 }
 
 Result<void> format_domain(const Config& config, Domain* domain) {
+    if (auto alone = check_page_descriptors(*domain, config.control.coherence); !alone) return alone;
     std::vector<std::uint64_t> sizes;
     for (const auto& pool : domain->pools)
         sizes.push_back(pool->size());
