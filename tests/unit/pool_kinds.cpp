@@ -9,6 +9,7 @@
 #include <iostream>
 
 #include "base/uuid.hpp"
+#include "conformance_table.hpp"
 #include "pool/devices.hpp"
 #include "pool/hugetlb_pool.hpp"
 #include "pool/numa_placement.hpp"
@@ -142,20 +143,34 @@ void use_subjects(std::vector<Subject> subjects) {
     chosen = std::move(subjects);
 }
 
-void for_each_kind(const std::function<void(const Subject&, const Scratch&)>& story) {
+namespace {
+
+/// Runs a case for the kinds that it is about, and writes into the table how it went for each.
+void for_each(const std::function<bool(const Subject&)>& concerns,
+              const std::function<void(const Subject&, const Scratch&)>& story) {
     if (chosen.empty()) chosen = everywhere();
     for (const auto& subject : chosen) {
+        if (!concerns(subject)) continue;
         INFO("kind " << subject.title);
+        const ConformanceRow row(subject.title);
         const Scratch scratch(subject.parent);
         subject.make_blank();
         story(subject, scratch);
     }
 }
 
+}  // namespace
+
+void for_each_kind(const std::function<void(const Subject&, const Scratch&)>& story) {
+    for_each([](const Subject&) { return true; }, story);
+}
+
 void for_each_file(const std::function<void(const Subject&, const Scratch&)>& story) {
-    for_each_kind([&](const Subject& subject, const Scratch& scratch) {
-        if (subject.has_file()) story(subject, scratch);
-    });
+    for_each([](const Subject& subject) { return subject.has_file(); }, story);
+}
+
+void for_each_nameless(const std::function<void(const Subject&, const Scratch&)>& story) {
+    for_each([](const Subject& subject) { return !subject.has_file() && subject.device.empty(); }, story);
 }
 
 std::unique_ptr<pool::Pool> opened(const pool::PoolConfig& config, Descriptor kept) {

@@ -57,6 +57,8 @@ void use_subjects(std::vector<Subject> subjects);
 void for_each_kind(const std::function<void(const Subject&, const Scratch&)>& story);
 /// For those that have a file.
 void for_each_file(const std::function<void(const Subject&, const Scratch&)>& story);
+/// For those that no name leads to.
+void for_each_nameless(const std::function<void(const Subject&, const Scratch&)>& story);
 
 std::unique_ptr<pool::Pool> opened(const pool::PoolConfig& config, Descriptor kept = {});
 /// What leads the next open to a pool that has no name; empty for others.
