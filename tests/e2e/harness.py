@@ -13,6 +13,8 @@ import subprocess
 import tempfile
 import time
 
+import maructl_schema
+
 BUILD = pathlib.Path(os.environ.get("MARU_BUILD_DIR", pathlib.Path(__file__).parents[2] / "build" / "release"))
 MARU = BUILD / "src/daemon/maru"
 MARUCTL = BUILD / "tools/maructl/maructl"
@@ -168,6 +170,8 @@ def run(*command, given=None, within_s=30.0, environment=None, preexec=None, use
                           capture_output=True, timeout=within_s * SLOWER, check=False, preexec_fn=preexec,
                           user=user, stdin=None if given is not None else subprocess.DEVNULL,
                           env={**os.environ, **(environment or {})})
+    if command[0] == MARUCTL and "--json" in command and done.stdout:
+        maructl_schema.check(command[1:], done.stdout)
     return Ended(done.returncode, done.stdout, done.stderr.decode(errors="replace"))
 
 

@@ -88,8 +88,9 @@ Json json_of_lookups(const table::Control& control) {
     const auto of = [&](table::Counter counter) { return counts.of[static_cast<int>(counter)]; };
     const auto lookups = of(table::Counter::lookups), hits = of(table::Counter::hits);
     Json json{{"lookups", lookups}, {"hits", hits}};
+    const bool has_rate = lookups != 0 && hits <= lookups;  // counters of a damaged domain can say anything
     json["hit_rate"] =
-        lookups == 0 ? Json(nullptr) : Json(static_cast<double>(hits) / static_cast<double>(lookups));
+        has_rate ? Json(static_cast<double>(hits) / static_cast<double>(lookups)) : Json(nullptr);
     json["stores"] = of(table::Counter::stores);
     json["duplicates"] = of(table::Counter::duplicates);
     json["deletes"] = of(table::Counter::deletes);
