@@ -75,12 +75,14 @@ MODULES = {"hmem": ["device_dax", "dax_hmem"], "nvdimm": ["nfit", "nd_pmem", "da
 
 
 class Guest:
-    """One machine. `folder` keeps its console, its log and `share`, which the guest sees as /share."""
+    """One machine. `folder` keeps its console, its log and `share`, which the guest sees as /share. With a `disk`, the
+    image of an ext4, the guest's files are what is on it and its own /sbin/init goes on as process 1."""
 
-    def __init__(self, image, folder, name, devices=(), memory=512 * MIB, processors=1, kernel_options="", modules=()):
+    def __init__(self, image, folder, name, devices=(), memory=512 * MIB, processors=1, kernel_options="", modules=(),
+                 disk=None):
         self.image, self.folder, self.name = pathlib.Path(image), pathlib.Path(folder), name
         self.devices, self.memory, self.processors = list(devices), memory, processors
-        self.kernel_options, self.modules = kernel_options, list(modules)
+        self.kernel_options, self.modules, self.disk = kernel_options, list(modules), disk
         self.share, self.ctl = self.folder / "share", self.folder / "ctl"
         self.console = self.folder / "console.log"
         self.token = secrets.token_hex(16)
@@ -206,6 +208,11 @@ class Guest:
             extra += ["-fsdev", f"local,id=fs-{tag},path={path},security_model=none,multidevs=remap{more}",
                       "-device", f"virtio-9p-pci,fsdev=fs-{tag},mount_tag={tag},bus=pcie.0"]
         modules = [module for kind in kinds for module in MODULES[kind]] + self.modules
+        if self.disk:
+            extra += ["-drive", f"file={self.disk},format=raw,if=none,id=disk,cache=unsafe",
+                      "-device", "virtio-blk-pci,drive=disk,bus=pcie.0"]
+            modules += ["virtio_blk", "crc32c_generic", "ext4"]
+            options.append("vm.disk=/dev/vda")
         options += [f"vm.name={self.name}", f"vm.modules={','.join(modules)}", self.kernel_options]
         return ["qemu-system-x86_64", "-machine", machine, "-accel", "tcg,thread=multi", "-cpu", "max",
                 "-smp", f"cpus={self.processors},maxcpus={possible}", *extra,
