@@ -2,20 +2,30 @@
 
 import os
 import pathlib
+import re
+import shutil
 import subprocess
-
-import pytest
-from machine import Machine
-from manager import Manager
+import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+sys.path.insert(0, str(ROOT / "tests" / "vm"))
+
+import pytest  # noqa: E402
+from chroot import Machine  # noqa: E402
+from disk import make_disk  # noqa: E402
+from machine import MIB, Device, Guest, SharedMemory  # noqa: E402
+from manager import Manager  # noqa: E402
+
 FOLDER = pathlib.Path(os.environ["MARU_PACKAGE_DIR"])  # what tools/check package built
+BOOT = bool(os.environ.get("MARU_PACKAGE_BOOT"))  # an emulated machine takes its time, so it is asked for
+collect_ignore = [] if BOOT else ["test_systemd.py"]
 PACKAGES = ["maru", "libmaru-client0", "libmaru-client-dev", "python3-maru"]
 
 
 def debs(name):
-    found = [path for path in sorted((FOLDER / name).glob("*.deb")) if "-dbgsym_" not in path.name]
+    folder = FOLDER / {"new": "new", "newer": "new/next"}[name]
+    found = [path for path in sorted(folder.glob("*.deb")) if "-dbgsym_" not in path.name]
     assert sorted(path.name.split("_")[0] for path in found) == sorted(PACKAGES)
     return found
 
@@ -42,6 +52,28 @@ def fixture_manager(machine):
 def fixture_fresh(machine):
     """What was there before anything of ours: files, and the lines of the user database."""
     return machine.files(), machine.run("getent", "passwd"), machine.run("getent", "group")
+
+
+@pytest.fixture(scope="session", name="booting", autouse=BOOT)
+def fixture_booting():
+    """A virtual machine with a DAX device that is switched on at once, so that it boots beside the first tests."""
+    folder = FOLDER / "guest"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    disk = make_disk(FOLDER / "debian" / "root", folder, {name: debs(name) for name in ("new", "newer")}, [HERE / "pace.c"])
+    memory = SharedMemory(256 * MIB)
+    guest = Guest(os.environ["MARU_VM_IMAGE"], folder / "machine", "booted", [Device("hmem", memory)], memory=1024 * MIB,
+                  processors=2, disk=disk)
+    guest.power_on()
+    yield guest
+    guest.dispose()
+    memory.close()
+    disk.unlink()
+
+
+def counts(line):
+    """What pace.c says of itself."""
+    return {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", line)}
 
 
 def run(*command):

@@ -16,6 +16,7 @@ UNIT = "/lib/systemd/system/maru.service"
 SYSTEMCTL = r"""#!/bin/sh
 for word; do case $word in maru|maru.service) unit=1 ;; esac; done
 [ -n "$unit" ] || exit 0
+case " $* " in *" is-enabled "*) echo enabled; exit 0 ;; esac
 exec 9> /run/manager/turn; flock 9
 echo "$*" > /run/manager/wish
 read -r status < /run/manager/answer
@@ -34,14 +35,15 @@ def read_unit(text):
 
 class Manager:
     def __init__(self, machine, log):
-        self.machine, self.log, self.log_path = machine, open(log, "ab"), pathlib.Path(log)
+        self.machine, self.log, self.log_path = machine, open(log, "wb"), pathlib.Path(log)
         self.process, self.trace, self.history, self.enabled = None, None, [], False
         folder = machine.path("/run/manager")
         folder.mkdir()
         machine.path("/run/systemd/system").mkdir(parents=True)
         for name in ("wish", "answer"):
             os.mkfifo(folder / name)
-        systemctl = machine.path("/usr/local/bin/systemctl")
+        systemctl = machine.path("/usr/bin/systemctl")  # where the PATH that apt gives to dpkg finds it
+        systemctl.unlink()
         systemctl.write_text(SYSTEMCTL)
         systemctl.chmod(0o755)
         # Both ends are held open, so that no open waits.

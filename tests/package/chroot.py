@@ -46,6 +46,11 @@ class Machine:
         """The command line that runs a command inside, in the process that starts it."""
         return ["nsenter", f"--mount=/proc/{self.holder.pid}/ns/mnt", "chroot", f"{self.folder}/root", *map(str, command)]
 
+    def beside(self, *command):
+        """The same for a command of this machine, with its own files, that sees what is mounted below the folder."""
+        return ["nsenter", f"--mount=/proc/{self.holder.pid}/ns/mnt", "sh", "-c", 'cd "$0" && exec "$@"', str(self.folder),
+                *map(str, command)]
+
     def start(self, *command, **options):
         return subprocess.Popen(self.enter(*command), env=ENVIRONMENT, text=True, **options)
 
