@@ -322,9 +322,11 @@ def listening_ports(pid):
 
 def test_off_means_no_socket(domain, make_domain):
     assert domain.status()["daemon"]["metrics"] is None
+    assert re.search(r"^metrics +none$", domain.maructl("status").text, re.MULTILINE)
     assert not listening_ports(domain.process.pid)
     scraped = make_domain(settings=METRICS)
     assert listening_ports(scraped.process.pid) == {address_of(scraped)[1]}
+    assert f"http://127.0.0.1:{address_of(scraped)[1]}/metrics" in scraped.maructl("status").text
     scraped.stop()
     with pytest.raises(OSError):
         socket.create_connection(address_of_log(scraped), timeout=5)

@@ -67,6 +67,9 @@ std::string status_text(const Json& status) {
                            format_age(number(status, "daemon", "uptime_s")) + ", on " +
                            text(status, "daemon", "event_backend")) +
         line("socket", text(status, "daemon", "socket")) +
+        line("metrics", field(status, "daemon", "metrics").is_string()
+                            ? "http://" + text(status, "daemon", "metrics") + "/metrics"
+                            : "none") +
         line("domain", text(status, "domain", "uuid") + ", coherence " + text(status, "domain", "coherence") +
                            ", checksums " + text(status, "domain", "checksum")) +
         line("objects", count(status, "objects", "count") + " of at most " +
