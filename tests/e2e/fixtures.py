@@ -1,5 +1,6 @@
 """Fixtures: `domain` makes daemons; each is proven sound and taken away at the end of its test."""
 
+import contextlib
 import os
 import signal
 
@@ -37,25 +38,39 @@ def ours_in_shm():
     return {path.name for path in harness.SHM.glob(f"*maru*{os.getpid()}*")}
 
 
+@contextlib.contextmanager
+def finished_domains():
+    """A list: every domain in it is finished at the end, whatever becomes of the others. The engines of all of them go
+    first: hosts of one domain see each other's."""
+    domains = []
+    yield domains
+    failures = []
+
+    def attempt(action):
+        try:
+            action()
+        except Exception as failure:
+            failures.append(failure)
+
+    for domain in domains:
+        for engine in domain.engines:
+            attempt(engine.dispose)
+    for domain in domains:
+        attempt(domain.finish)
+    if failures:
+        raise failures[0]
+
+
 @pytest.fixture
 def make_domain():
     """Makes a domain and starts its daemon; `start=False` leaves that to the test. `kind`: another class of domain."""
-    domains = []
+    with finished_domains() as domains:
 
-    def make(start=True, kind=harness.Domain, **options):
-        domain = kind(**options)
-        domains.append(domain)
-        return domain.start() if start else domain
+        def make(start=True, kind=harness.Domain, **options):
+            domains.append(kind(**options))
+            return domains[-1].start() if start else domains[-1]
 
-    yield make
-    failures = []
-    for domain in domains:
-        try:
-            domain.finish()
-        except Exception as failure:
-            failures.append(failure)
-    if failures:
-        raise failures[0]
+        yield make
     assert not ours_in_shm()
 
 

@@ -179,6 +179,7 @@ class Domain:
     """A daemon with its own socket, pool and folder. `settings` are TOML sections: {"control": {"max_pins": 64}}."""
 
     engine_type = Engine
+    engine_name = "engine"  # hosts of one domain see each other's: theirs differ
 
     def __init__(self, pool="64MiB", settings=None, environment=None, folder=None):
         self.unique = f"{os.getpid()}-{secrets.token_hex(4)}"
@@ -273,7 +274,7 @@ class Domain:
     # -- others
 
     def engine(self, *flags, connect=True, environment=None, wrapper=(), **arguments):
-        engine = self.engine_type(self, f"engine{len(self.engines) + 1}", environment, wrapper)
+        engine = self.engine_type(self, f"{self.engine_name}{len(self.engines) + 1}", environment, wrapper)
         self.engines.append(engine)
         if connect:
             engine.connect(*flags, **arguments)

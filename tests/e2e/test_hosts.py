@@ -17,22 +17,17 @@ GRACE_S = 3
 def host(make_domain):
     """Makes a host on the memory of `of`, or on new memory that it formats."""
 
-    made_here = []
-
     def make(name, of=None, start=True, coherence="hardware"):
         made = make_domain(start=False, settings={"daemon": {"host_id": name}, "host": {"grace": f"{GRACE_S}s"},
                                                   "control": {"coherence": coherence, "max_hosts": 4}})
+        made.engine_name = f"{name}-engine"
         if of is not None:
             os.link(of.pool_path, made.pool_path)
         elif coherence != "local":
             assert run(MARU, "--config", made.config, "--format", "-y").code == 0
-        made_here.append(made)
         return made.start() if start else made
 
-    yield make
-    for made in made_here:  # all of them before the first host is asked whether anything is still held
-        for engine in made.engines:
-            engine.dispose()
+    return make
 
 
 @pytest.fixture
