@@ -11,6 +11,7 @@ sys.path.insert(0, str(HERE))
 
 import harness  # noqa: E402
 import pytest  # noqa: E402
+import report  # noqa: E402
 
 harness.SLOWER = int(os.environ.get("MARU_TEST_SLOWER", 10))  # an emulated processor
 
@@ -19,8 +20,14 @@ collect_ignore = [] if os.environ.get("MARU_VM_LONG") else ["test_end_to_end.py"
 
 # Fixtures are found by their names here.
 from domain import GuestDomain  # noqa: E402
-from fixtures import termination_cleans_up, within_limit  # noqa: E402, F401
+from fixtures import finished_domains, termination_cleans_up, within_limit  # noqa: E402, F401
 from machine import Guest, SharedMemory  # noqa: E402
+
+
+@pytest.fixture(scope="session", autouse=True)
+def reported():
+    yield
+    print(f"\n{report.text()}", end="")
 
 
 @pytest.fixture(scope="session")
@@ -43,7 +50,7 @@ def make_guests(image, tmp_path_factory):
             guest.power_on()
         for guest in made:
             guest.wait_booted()
-            print(f"\nvm: guest {guest.name} ({guest.hardware()}): {guest.boot_seconds:.1f} s to its first command")
+            report.said(f"guest {guest.name} ({guest.hardware()}): {guest.boot_seconds:.1f} s to its first command")
         return made
 
     yield make
@@ -74,19 +81,10 @@ def make_memory():
 @pytest.fixture
 def make_domain():
     """Starts daemons in guests: make_domain(guest, {"kind": ...}, settings={...}); `start=False` leaves that to the test."""
-    domains = []
+    with finished_domains() as domains:
 
-    def make(guest, *pools, start=True, **options):
-        domain = GuestDomain(guest, *pools, **options)
-        domains.append(domain)
-        return domain.start() if start else domain
+        def make(guest, *pools, start=True, **options):
+            domains.append(GuestDomain(guest, *pools, **options))
+            return domains[-1].start() if start else domains[-1]
 
-    yield make
-    failures = []
-    for domain in domains:
-        try:
-            domain.finish()
-        except Exception as failure:
-            failures.append(failure)
-    if failures:
-        raise failures[0]
+        yield make

@@ -28,6 +28,7 @@ class GuestDomain(harness.Domain):
 
     def __init__(self, guest, *pools, settings=None):
         self.guest, self.pools = guest, pools
+        self.engine_name = f"{guest.name}-engine"
         folder = guest.share / f"domain{guest.boots}-{guest.commands}"
         folder.mkdir()
         super().__init__(settings=settings, folder=folder)
@@ -37,6 +38,16 @@ class GuestDomain(harness.Domain):
 
     def pool_sections(self):
         return self.pools
+
+    def maru(self, *arguments):
+        """The daemon's program with this domain's config, to its end: --format -y, --remove -y, or a refusal."""
+        return self.guest.run([harness.MARU, "--config", self.there / self.config.name, *arguments],
+                              within_s=30 * harness.SLOWER)
+
+    def rejoin(self):
+        """Starts the daemon in a guest that was switched off and on: no process of before is left."""
+        self.engines.clear()
+        return self.start()
 
     def launch(self, preexec):
         assert preexec is None

@@ -1,11 +1,13 @@
 """maru on /dev/dax: the daemon by way of libdaxctl, engines by the descriptors that it hands them."""
 
 import pytest
+import report
 from harness import KIB, MIB
-from jobs import conforms, dax_pool, does_its_job, mapping_of, only_pool
+from jobs import conforms, dax_pool, does_its_job, is_on_device, mapping_of, only_pool
 from machine import Device
 
 DAX = "/dev/dax0.0"
+KIND = "devdax (hmem)"
 
 
 @pytest.fixture(name="guest", scope="module")
@@ -18,20 +20,18 @@ def fixture_guest(make_guest, make_memory):
 def blank_device(guest):
     """Each test begins with a device that nobody has written on."""
     guest.devices[0].memory.write(0, bytes(64 * MIB))
+    guest.good("rm -f /dev/shm/maru-*")
 
 
 def test_devdax_conforms(guest):
-    conforms(guest, f"devdax:{DAX}")
+    conforms(guest, f"devdax:{DAX}", KIND)
 
 
 def test_chunks_are_shared_on_the_device(guest, make_domain):
     domain = make_domain(guest, dax_pool())
     pool = only_pool(domain)
-    assert pool["kind"] == "devdax" and pool["path"] == DAX
-    engine = does_its_job(domain)
-    for process in (domain.process, engine):
-        mapping_of(guest, process.pid, DAX)
-    print(f"\nvm: on {DAX}: {pool['description']}, {pool['size'] // MIB} MiB")
+    is_on_device(domain, does_its_job(domain, KIND))
+    report.said(f"{KIND}: {pool['description']}, {pool['size'] // MIB} MiB")
 
 
 def test_the_bytes_are_the_device(guest, make_domain):

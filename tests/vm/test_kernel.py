@@ -1,8 +1,11 @@
 """maru on Debian's own kernel, Linux 6.1, which lacks things that newer ones have."""
 
+import re
+
 import pytest
-from domain import Demo
-from harness import KIB, MIB, PINNED, run, wait_until
+import report
+from harness import KIB, MIB, PINNED, wait_until
+from jobs import does_its_job, mapping_of, only_pool
 
 
 @pytest.fixture(name="guest", scope="module")
@@ -35,17 +38,8 @@ def test_the_kernel_is_the_old_one(guest):
     assert refused.code == 1 and "Protocol not available" in refused.err
 
 
-def test_engines_share_chunks(domain):
-    prefill, decode = Demo(domain, "maru-prefill", "--layers", "1"), Demo(domain, "maru-decode")
-    decode(prefill.greeting[0])
-    keys = [line for line in prefill("keys 0 4") if line.startswith("key ")]
-    assert len(keys) == 4 and decode(*keys) == ["ok"] * 4
-    assert prefill("store 0 4")[-1] == "ok"
-    assert "4 of 4 chunks" in decode("match")[0]
-    assert "verified every byte of 4 chunks" in decode("verify")[0]
-    assert prefill("where 1")[0].split(", at ")[0] == decode("where 1")[0].split(", at ")[0]
-    prefill.end()
-    decode.end()
+def test_shm_pool(domain):
+    does_its_job(domain, "shm")
 
 
 def test_what_a_killed_client_held_comes_back(domain):
@@ -92,10 +86,14 @@ def test_the_loop_is_io_uring(domain):
 def test_memory_is_gathered_into_large_pages(guest, make_domain):
     """MADV_COLLAPSE is new in 6.1, and there it works on shared memory."""
     domain = make_domain(guest, shm_pool(prefault="all"))
-    assert domain.ask("pools")["pools"][0]["large_page_bytes"] == 64 * MIB
+    gathered = only_pool(domain)["large_page_bytes"]
+    assert gathered == 64 * MIB
     engine = domain.engine(pool=8 * MIB, page=64 * KIB)
     engine.good("put", key="k", id=1, size=60_000)
     assert engine.good("get", key="k").right
+    huge = sum(int(kilobytes) for kilobytes in
+               re.findall(r"^ShmemPmdMapped: +(\d+) kB", mapping_of(guest, engine.pid, "maru-vm"), re.MULTILINE))
+    report.said(f"shm: {gathered // MIB} MiB of 64 MiB gathered into pages of 2 MiB; ShmemPmdMapped of an engine: {huge} kB")
 
 
 def test_a_machine_that_starts_again_has_no_domain_of_before(make_guest, make_domain):

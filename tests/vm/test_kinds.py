@@ -4,6 +4,7 @@ file system on persistent memory. What memory it is, the kernel says (/proc), so
 import re
 
 import pytest
+import report
 from harness import KIB, MARU, MIB, wait_until
 from jobs import CONFORMANCE, conforms, does_its_job, mapping_of, only_pool
 from machine import Device
@@ -28,7 +29,8 @@ def free_on_node_1(guest):
 
 
 def test_numa_conforms(expander):
-    conforms(expander, "numa:0", "numa:1", "shm:/dev/shm")
+    for subject, kind in (("numa:0", None), ("numa:1", None), ("shm:/dev/shm", "shm")):
+        conforms(expander, subject, kind)
 
 
 def test_numa_pool(expander, make_domain):
@@ -37,10 +39,13 @@ def test_numa_pool(expander, make_domain):
     pool = only_pool(domain)
     assert pool["kind"] == "numa" and pool["size"] == 64 * MIB
     assert before - free_on_node_1(expander) >= 60 * MIB, "the memory is not that node's"
-    engine = does_its_job(domain)
+    engine = does_its_job(domain, "numa:1")
     where = expander.good(f"cat /proc/{engine.pid}/numa_maps")
     pages = [line for line in where.splitlines() if pool["path"] in line and re.search(r"N\d+=", line)]
     assert pages and all(" N1=" in line and " N0=" not in line for line in pages), where
+    on_node = sum(int(count) for line in pages for count in re.findall(r" N1=(\d+)", line))
+    report.said(f"numa:1: numa_maps of an engine: {on_node} pages of the pool on node 1, none on node 0; MemFree of node 1 "
+                f"fell by {(before - free_on_node_1(expander)) // MIB} MiB for a pool of 64 MiB")
 
 
 # -- huge pages, and persistent memory ---------------------------------------------------------------------------
@@ -59,7 +64,7 @@ def fixture_server(make_guest, make_memory):
 
 def test_hugetlb_conforms(server):
     """Nameless files only, and then also files of a hugetlbfs."""
-    conforms(server, "hugetlb:2MiB")
+    conforms(server, "hugetlb:2MiB", "hugetlb:2MiB nameless")
     server.good("mkdir -p /run/huge2M && mount -t hugetlbfs -o pagesize=2M none /run/huge2M")
     conforms(server, "hugetlb:2MiB")
     server.good("umount /run/huge2M")
@@ -74,13 +79,15 @@ def test_hugetlb_pool(server, make_domain, page, size, kilobytes):
     domain = make_domain(server, {"name": "kv", "kind": "hugetlb", "page_size": page, "size": size})
     pool = only_pool(domain)
     assert pool["kind"] == "hugetlb" and pool["path"].startswith(mount)
-    engine = does_its_job(domain)
-    assert int(server.good(free)) < before
+    engine = does_its_job(domain, f"hugetlb:{page}")
+    taken = before - int(server.good(free))
+    assert taken > 0
     assert re.search(rf"^KernelPageSize: +{kilobytes} kB", mapping_of(server, engine.pid, pool["path"]), re.MULTILINE)
+    report.said(f"hugetlb:{page}: KernelPageSize of an engine's mapping {kilobytes} kB, free_hugepages fell by {taken}")
 
 
 def test_fsdax_conforms(server):
-    conforms(server, "fsdax:/mnt/pmem")
+    conforms(server, "fsdax:/mnt/pmem", "fsdax")
 
 
 def test_a_mount_without_dax_is_refused(server, make_domain):
@@ -88,7 +95,7 @@ def test_a_mount_without_dax_is_refused(server, make_domain):
     server.good("umount /mnt/pmem && mount -t ext4 -o dax=never /dev/pmem0 /mnt/pmem")
     try:
         assert server.run([CONFORMANCE, "fsdax:/mnt/pmem"], within_s=300).code == 1
-        conforms(server, "page_cache:/mnt/pmem")
+        conforms(server, "page_cache:/mnt/pmem", "page cache")
         ended = server.run([MARU, "--socket", "/run/x.sock", "--pool", "fsdax:/mnt/pmem:32MiB"])
         assert ended.code == 4 and "/mnt/pmem" in ended.err and "-o dax" in ended.err, ended
     finally:
@@ -99,8 +106,9 @@ def test_fsdax_pool(server, make_domain):
     domain = make_domain(server, {"name": "kv", "kind": "fsdax", "path": "/mnt/pmem", "size": "64MiB"})
     pool = only_pool(domain)
     assert pool["kind"] == "fsdax" and pool["path"].startswith("/mnt/pmem/") and "dax" in pool["description"]
-    engine = does_its_job(domain)
+    engine = does_its_job(domain, "fsdax")
     mapping_of(server, engine.pid, pool["path"])
+    report.said(f"fsdax: {pool['description']}")
 
 
 def test_an_fsdax_pool_survives_a_power_failure(server, make_domain):
@@ -121,3 +129,4 @@ def test_an_fsdax_pool_survives_a_power_failure(server, make_domain):
     assert domain.status()["domain"]["uuid"] == uuid
     assert domain.engine("no_claim").good("get", key="persistent").right
     wait_until(lambda: len(domain.clients()) == 1, "nobody of before the failure is taken for alive")
+    report.held("fsdax", "a power failure loses no object")
