@@ -225,7 +225,9 @@ typedef struct maru_pool_description {
     void* base;
 } maru_pool_description;
 
-/* MARU_MISS beyond the last pool. Set description->size first. */
+/* MARU_MISS beyond the last pool this client knows. Pools are added and removed while it is connected: of a
+   number in between whose pool left, or is not mapped here yet, bytes is 0 and base NULL. Set
+   description->size first. */
 MARU_API maru_status maru_pool_info(maru_client* client, uint32_t pool, maru_pool_description* description);
 
 typedef struct maru_statistics {

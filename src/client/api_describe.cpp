@@ -51,8 +51,8 @@ void count_memory(Client& client, maru_statistics& filled) {
         filled.pages += region->page_count;
         filled.free_pages += pages.of[static_cast<int>(table::Phase::free)];
     }
-    for (const auto& pool : client.memory->pools())
-        filled.pool_bytes += pool.mapping.size();
+    for (std::uint32_t number = 0; number < client.memory->pool_count(); ++number)
+        filled.pool_bytes += client.memory->pool(number)->bytes;
     filled.unclaimed_bytes = table::free_unit_bytes(*client.control);
 }
 
@@ -99,14 +99,14 @@ maru_status maru_pool_info(maru_client* client, uint32_t pool, maru_pool_descrip
     if (!call || !call.active()) return call.status();
     maru_status status = MARU_ERR_INVALID;
     if (!has_size(description, &status)) return status;
-    const auto& pools = call.client().memory->pools();
-    if (pool >= pools.size()) return MARU_MISS;
+    const auto* known = call.client().memory->pool(pool);
+    if (known == nullptr) return MARU_MISS;
     maru_pool_description filled{};
-    filled.bytes = pools[pool].mapping.size();
-    filled.name = pools[pool].name.c_str();
-    filled.path = pools[pool].path.c_str();
-    filled.kind = pools[pool].kind;
-    filled.base = pools[pool].mapping.data();
+    filled.bytes = known->bytes;
+    filled.name = known->name.c_str();
+    filled.path = known->path.c_str();
+    filled.kind = known->kind;
+    filled.base = known->base;
     return give(filled, description);
 }
 

@@ -88,8 +88,12 @@ namespace maru::client {
 maru_status hand_out(Call& call, const table::View& found, maru_view* view) {
     Client& client = call.client();
     const std::byte* data = client.memory->address(found.location);
+    maru_status why = MARU_ERR_DAMAGED;
+    if (data == nullptr) [[unlikely]]
+        data = client.find_address(found.location, &why);
     if (data == nullptr || found.length > found.location.page_bytes()) [[unlikely]] {
         (void)call.worker().release(found.token);
+        if (data == nullptr) return why;
         return fail(Code::damaged,
                     "the record of this key names a place outside its pool, or a length beyond its page");
     }

@@ -99,8 +99,12 @@ maru_status reserve(Call& call, std::uint64_t size, From from, table::Page* page
     const Code code = take_page(call, from, page);
     if (code != Code::ok) return code == Code::full ? MARU_ERR_FULL : fail_plainly(code);
     *data = client.memory->address(page->location);
+    maru_status status = MARU_ERR_DAMAGED;
+    if (*data == nullptr) [[unlikely]]
+        *data = client.find_address(page->location, &status);
     if (*data != nullptr && size <= page->location.page_bytes()) return MARU_OK;
     (void)call.worker().free(*page);
+    if (status == MARU_MISS) return MARU_ERR_UNAVAILABLE;  // its pool cannot be had now; the text says why
     return fail(Code::damaged, "the record of a free page names a place outside every pool");
 }
 

@@ -48,6 +48,9 @@ class Client {
 
     /// A free page, by every way there is: held regions, a claim, regions of others, eviction.
     Code allocate(Hands& hands, table::Page* page);
+    /// Where a page lies, after the daemon was asked for its pool if need be; nullptr, with the status set,
+    /// when there is none: miss when its pool cannot be had now, damaged when no pool has such a place.
+    std::byte* find_address(const table::PageLocation& location, maru_status* status) noexcept;
     Result<wire::Frame> ask(const std::function<wire::Bytes(std::uint32_t)>& encode);
     /// Hands of the calling thread after the cached ones did not fit, or the reason why not.
     Hands* enter(maru_status* status) noexcept;
@@ -74,6 +77,8 @@ class Client {
     void keep_up(wire::Stream stream, const std::string& path);
     std::uint64_t adopt(const wire::Claimed& claimed);
     void add_held(std::uint32_t region);
+    Result<void> take_in_pools(const wire::Frame& frame);
+    void ask_pools() noexcept;
     void find_held();
     bool claim_more(Hands& hands, std::uint64_t* held_before);
     std::uint64_t claim_once() noexcept;
@@ -97,6 +102,9 @@ class Client {
     Prefault prefault_;
     std::unique_ptr<Connection> connection_;
     std::atomic<std::uint64_t> damaged_{0};
+    std::mutex pools_mutex_;  // one thread asks for pools, others wait for what it gets
+    std::int64_t no_pools_until_ms_ = 0;
+    std::string pools_problem_;  // why the last one could not be had
 
     // One thread claims, others wait for what it gets.
     std::mutex claim_mutex_;

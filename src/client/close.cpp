@@ -210,6 +210,7 @@ void Client::finish(Deadline end) {
     life_ = Life::finished;
     roster_->for_each([](table::Worker& worker) { (void)worker.pins().give_back(); });
     roster_->end();
+    memory_->leave_entry();
     fault_point("close.before_bye");
     if (!connection_->say_bye(std::min(end, deadline_after(bye_max)))) {
         // No daemon to tell: the next one finds the slot marked and sweeps what little is left.

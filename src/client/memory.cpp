@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/fault_point.hpp"
+#include "table/pools.hpp"
+
 namespace maru::client {
 namespace {
 
@@ -25,7 +28,10 @@ Result<void> check_size(int descriptor, const wire::PoolDescription& pool) {
                      format_size(static_cast<std::uint64_t>(status.st_size)) + ": was it truncated?"};
 }
 
-Result<Memory::Pool> map_pool(int descriptor, const wire::PoolDescription& description) {
+}  // namespace
+
+Result<std::unique_ptr<Memory::Mapped>> Memory::map_pool(int descriptor,
+                                                         const wire::PoolDescription& description) {
     const std::uint64_t alignment = description.alignment;
     if (description.bytes == 0 || !std::has_single_bit(alignment) || alignment < 4096 || alignment > GiB ||
         description.bytes % alignment != 0 || description.offset % alignment != 0 ||
@@ -39,36 +45,118 @@ Result<Memory::Pool> map_pool(int descriptor, const wire::PoolDescription& descr
     auto mapping =
         shm::Mapping::map(descriptor, description.offset, description.bytes, what.c_str(), alignment);
     if (!mapping) return mapping.error();
-    Memory::Pool pool;
-    pool.mapping = std::move(*mapping);
-    pool.name = description.name;
-    pool.path = description.path;
-    pool.kind = kind_name(description.kind);
-    return pool;
+    auto mapped = std::make_unique<Mapped>();
+    mapped->uuid = description.uuid;
+    mapped->mapping = std::move(*mapping);
+    mapped->facts = {description.bytes, description.name, description.path, kind_name(description.kind),
+                     mapped->mapping.data()};
+    return mapped;
 }
-
-}  // namespace
 
 Result<std::unique_ptr<Memory>> Memory::map(const wire::Welcome& welcome, std::span<const Descriptor> pools) {
     if (pools.empty() || pools.size() != welcome.pools.size() || pools.size() > table::max_pools)
         return Error{Code::damaged, "the daemon announced " + std::to_string(welcome.pools.size()) +
                                         " pools and passed " + std::to_string(pools.size())};
     auto memory = std::make_unique<Memory>();
+    Slots mapped;
     for (std::size_t p = 0; p < pools.size(); ++p) {
         auto pool = map_pool(pools[p].get(), welcome.pools[p]);
         if (!pool) return pool.error();
-        memory->pools_.push_back(std::move(*pool));
+        mapped.push_back(std::move(*pool));
     }
-    if (auto bound = memory->bind(welcome); !bound) return bound.error();
+    if (auto bound = memory->bind(welcome, std::move(mapped)); !bound) return bound.error();
     return memory;
 }
 
 std::span<std::byte> Memory::control_bytes() const {
-    return pools_[0].mapping.bytes().first(control_->control_bytes());
+    return pools_[0]->mapping.bytes().first(control_->control_bytes());
 }
 
-Result<void> Memory::bind(const wire::Welcome& welcome) {
-    const auto head = pools_[0].mapping.bytes();
+std::uint32_t Memory::pool_count() const {
+    const std::lock_guard lock(mutex_);
+    return static_cast<std::uint32_t>(pools_.size());
+}
+
+const Memory::Pool* Memory::pool(std::uint32_t number) const {
+    static const Pool none;
+    const std::lock_guard lock(mutex_);
+    if (number >= pools_.size()) return nullptr;
+    return pools_[number] ? &pools_[number]->facts : &none;
+}
+
+bool Memory::is_unknown(std::uint32_t region) const {
+    for (std::uint32_t p = 0; p < control_->pool_count(); ++p) {
+        const auto pool = table::read_pool(*control_, p);
+        if (!pool || !table::is_live(pool->state) || region < pool->first_unit ||
+            region - pool->first_unit >= pool->unit_count)
+            continue;
+        const std::lock_guard lock(mutex_);
+        return p >= pools_.size() || !pools_[p] || pools_[p]->uuid != pool->uuid;
+    }
+    return false;
+}
+
+/// The domain still has the pool that is mapped under this number.
+bool Memory::still_there(std::uint32_t number) const {
+    if (number == 0) return true;
+    const auto pool = table::read_pool(*control_, number);
+    return pool && pool->uuid == pools_[number]->uuid &&
+           (table::is_live(pool->state) || pool->state == table::PoolState::joining);
+}
+
+void Memory::enter(std::uint32_t number, std::unique_ptr<Mapped> pool) {
+    const auto view = table::read_pool(*control_, number);
+    const auto bytes = pool->mapping.bytes();
+    if (!view || view->data_offset >= bytes.size()) return;
+    pool->place = {bytes.data() + view->data_offset, bytes.size() - view->data_offset, view->first_unit,
+                   std::countr_zero(control_->region_unit())};
+    // A unit beyond the mapping would be damage; such units have no place.
+    const std::uint64_t room = (pool->place.bytes - 1) / control_->region_unit() + 1;
+    pool->unit_count = static_cast<std::uint32_t>(std::min<std::uint64_t>(view->unit_count, room));
+    for (std::uint32_t u = 0; u < pool->unit_count; ++u)
+        places_[view->first_unit + u].store(&pool->place, std::memory_order_release);  // pairs with address
+    if (number >= pools_.size()) pools_.resize(number + 1);
+    pools_[number] = std::move(pool);
+}
+
+void Memory::let_go(Prefault* prefault) {
+    // Before the table is read: what left up to this epoch reads as such below. acquire: pairs with
+    // leave_pool
+    const std::uint64_t epoch = control_->super().pools_epoch.load(shm::acquire);
+    for (std::uint32_t number = 1; number < pools_.size(); ++number) {
+        auto& pool = pools_[number];
+        if (!pool || still_there(number)) continue;
+        for (std::uint32_t u = 0; u < pool->unit_count; ++u)
+            places_[pool->place.first_unit + u].store(nullptr, std::memory_order_release);
+        if (prefault != nullptr) prefault->forget(pool->mapping.bytes());
+        pool->mapping = {};
+        past_.push_back(std::move(pool));
+    }
+    fault_point("pools.before_seen");
+    // release: pairs with slots_behind; the places are empty before the daemon reads this
+    if (may_write_.load(std::memory_order_acquire))
+        control_->client(slot_).pools_seen.store(epoch, shm::release);
+}
+
+Result<void> Memory::take_in(const wire::PoolList& list, std::span<const Descriptor> descriptors,
+                             Prefault& prefault) {
+    const std::lock_guard lock(mutex_);
+    Result<void> outcome;
+    let_go(&prefault);
+    for (std::size_t p = 0; p < list.pools.size() && p < descriptors.size(); ++p) {
+        const auto view = table::find_pool(*control_, list.pools[p].uuid);
+        if (!view || view->number == 0 || (view->number < pools_.size() && pools_[view->number])) continue;
+        auto mapped = map_pool(descriptors[p].get(), list.pools[p]);
+        if (mapped)
+            enter(view->number, std::move(*mapped));
+        else
+            outcome = mapped.error();
+    }
+    return outcome;
+}
+
+Result<void> Memory::bind(const wire::Welcome& welcome, std::vector<std::unique_ptr<Mapped>> pools) {
+    const auto head = pools[0]->mapping.bytes();
     if (welcome.control_bytes > head.size())
         return Error{Code::damaged, "the control region has " + format_size(welcome.control_bytes) +
                                         ", its pool only " + format_size(head.size())};
@@ -83,14 +171,14 @@ Result<void> Memory::bind(const wire::Welcome& welcome) {
                                         " and namespace " + std::to_string(welcome.name_space) +
                                         ", which this domain does not have"};
     control_.emplace(std::move(*control));
-    places_.resize(control_->region_count());
-    for (std::uint32_t region = 0; region < control_->region_count(); ++region) {
-        std::uint32_t pool = 0;
-        std::uint64_t offset = 0;
-        if (!control_->region_place(region, &pool, &offset) || pool >= pools_.size()) continue;
-        const auto bytes = pools_[pool].mapping.bytes();
-        if (offset < bytes.size()) places_[region] = {bytes.data() + offset, bytes.size() - offset};
-    }
+    slot_ = welcome.slot;
+    place_count_ = control_->region_count();
+    places_ = std::make_unique<std::atomic<const Place*>[]>(place_count_);
+    enter(0, std::move(pools[0]));
+    if (pools_.empty()) return Error{Code::damaged, "the control pool's entry does not fit its memory"};
+    for (std::size_t p = 1; p < pools.size(); ++p)
+        if (const auto view = table::find_pool(*control_, pools[p]->uuid); view && view->number != 0)
+            enter(view->number, std::move(pools[p]));
     return {};
 }
 

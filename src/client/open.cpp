@@ -178,11 +178,16 @@ void Client::keep_up(wire::Stream stream, const std::string& path) {
     Connection::Events events;
     events.descriptor = event_.get();
     events.unasked = [this](const wire::Frame& frame) {
+        if (frame.type == wire::Type::pool_list) {
+            (void)take_in_pools(frame);  // what could not be mapped is asked for again by who meets it
+            return;
+        }
         // The answer to a claim that nobody waited for: the memory is this client's all the same.
         if (auto claimed = wire::open<wire::Claimed>(frame)) adopt(*claimed);
         claim_unanswered_.store(false, std::memory_order_relaxed);
     };
     events.resumed = [this] {
+        (void)memory_->take_in({}, {}, prefault_);  // what left meanwhile; what came is asked for when met
         find_held();
         no_claim_until_ms_.store(0, std::memory_order_relaxed);
         claim_unanswered_.store(false, std::memory_order_relaxed);

@@ -27,6 +27,7 @@ bool Prefault::pending() const {
 }
 
 void Prefault::step() {
+    const std::lock_guard at_work(working_);
     std::span<std::byte> piece;
     {
         const std::lock_guard lock(mutex_);
@@ -38,6 +39,14 @@ void Prefault::step() {
     }
     if (::madvise(piece.data(), piece.size(), MADV_POPULATE_WRITE) != 0 && errno != EINTR && errno != EAGAIN)
         stop();
+}
+
+void Prefault::forget(std::span<const std::byte> memory) {
+    const std::lock_guard nobody_works(working_);
+    const std::lock_guard lock(mutex_);
+    std::erase_if(ranges_, [&](const auto& range) {
+        return range.data() >= memory.data() && range.data() < memory.data() + memory.size();
+    });
 }
 
 void Prefault::stop() {

@@ -18,8 +18,12 @@ class Prefault {
     /// whole.
     void step();
     void stop();
+    /// What lies in this memory is not populated from here on, so that it may be unmapped; waits for a step
+    /// that is under way.
+    void forget(std::span<const std::byte> memory);
 
   private:
+    std::mutex working_;  // held during a step; taken before the other one
     mutable std::mutex mutex_;
     std::deque<std::span<std::byte>> ranges_;
     bool stopped_ = false;

@@ -193,6 +193,7 @@ table::FormatPlan format_plan(const Config& config, const std::vector<std::uint6
     plan.hosts = config.control.max_hosts;
     plan.namespaces = config.control.max_namespaces;
     plan.pins = config.control.max_pins;
+    plan.max_bytes = config.control.max_pool_bytes;
     plan.coherence = config.control.coherence;
     plan.checksum = config.checksum.mode;
     for (std::size_t i = 0; i < config.pools.size() && i < pool_bytes.size(); ++i) {

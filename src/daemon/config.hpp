@@ -31,6 +31,8 @@ struct Config {
         std::uint64_t max_objects = 0;  // 0: by the rule in table::plan_control
         std::uint32_t max_clients = 256, max_hosts = 16, max_namespaces = 64, max_pins = 65536;
         std::uint64_t region_size = 0;  // 0: by the rule in table::plan_control
+        std::uint64_t max_pool_bytes =
+            0;  // room for pools added at run time; 0: twice the pools of the format
         std::uint64_t min_page = 4096;
         std::chrono::milliseconds key_pin_ttl{300'000};  // 0: never
         table::Coherence coherence = table::Coherence::local;

@@ -107,6 +107,8 @@ class Explanation {
         if (settled.control.max_objects == 0)
             settled.control.max_objects = sizes_.records - table::records_per_granule;
         if (settled.control.region_size == 0) settled.control.region_size = sizes_.region_unit;
+        if (settled.control.max_pool_bytes == 0)
+            settled.control.max_pool_bytes = sizes_.regions * sizes_.region_unit;
         return key.show(settled);
     }
 
@@ -120,6 +122,7 @@ class Explanation {
         if (key == "daemon.host_id" && config_.daemon.host_id.empty()) return known + ": the machine-id";
         if (key == "control.pool" && config_.control.pool.empty()) return known + ": the first pool";
         if ((key == "control.max_objects" && config_.control.max_objects == 0) ||
+            (key == "control.max_pool_bytes" && config_.control.max_pool_bytes == 0) ||
             (key == "control.region_size" && config_.control.region_size == 0))
             return known + ": by the size of the pools";
         return known;

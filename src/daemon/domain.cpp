@@ -6,7 +6,9 @@
 #include <algorithm>
 
 #include "base/size.hpp"
+#include "daemon/config_check.hpp"
 #include "pool/devices.hpp"
+#include "table/pools.hpp"
 
 namespace maru::daemon {
 namespace {
@@ -17,11 +19,6 @@ std::uint64_t mapped_length(const pool::Pool& pool, std::uint64_t bytes) {
     return std::min(round_up(bytes, pool.alignment()), pool.size());
 }
 
-bool is_active(const table::PoolEntry& entry) {
-    return entry.state.load(shm::relaxed) != static_cast<std::uint32_t>(table::PoolState::none) &&
-           entry.state.load(shm::relaxed) != static_cast<std::uint32_t>(table::PoolState::removed);
-}
-
 Result<void> open_pools(const std::vector<pool::PoolConfig>& configs, const OpenPool& open, Domain* domain) {
     for (const auto& config : configs) {
         auto opened = open(config);
@@ -29,6 +26,7 @@ Result<void> open_pools(const std::vector<pool::PoolConfig>& configs, const Open
         for (const auto& warning : (*opened)->facts().warnings)
             domain->warnings.push_back(warning);
         domain->pools.push_back(std::move(*opened));
+        domain->configs.push_back(config);
     }
     return {};
 }
@@ -46,46 +44,88 @@ bool is_pool_of(const pool::Pool& pool, const table::PoolEntry& entry) {
     return pool.facts().device && pool.facts().device->uuid == uuid_of(entry);
 }
 
-/// One entry of the control region and the pool that the config has for it.
-Result<std::unique_ptr<pool::Pool>> take_pool_for(const table::PoolEntry& entry, Domain* domain) {
-    const std::string name = entry.name.get();
-    const std::uint64_t bytes = entry.bytes.load(shm::relaxed);
-    for (auto& pool : domain->pools) {
-        if (!pool || !is_pool_of(*pool, entry)) continue;
-        pool->rename(name);
-        if (static_cast<std::uint32_t>(pool->kind()) != entry.kind.load(shm::relaxed) ||
-            pool->size() != bytes)
-            return Error{Code::invalid,
-                         "pool '" + name + "' is " + format_size(pool->size()) + " of kind " +
-                             pool::name_of(pool->kind()) + ", the domain was formatted with " +
-                             format_size(bytes) + " of kind " +
-                             pool::name_of(static_cast<pool::Kind>(entry.kind.load(shm::relaxed))) +
-                             ": set [[pool]] as it was, or make the domain anew with --format"};
-        return std::move(pool);
-    }
-    return Error{Code::invalid,
-                 "pool '" + name + "' of " + format_size(bytes) +
-                     " belongs to the domain and is not in the config: add it as [[pool]], or make the "
-                     "domain anew with --format"};
+struct Opened {
+    std::unique_ptr<pool::Pool> pool;
+    pool::PoolConfig config;
+};
+
+Result<void> check_same(const pool::Pool& pool, const table::PoolView& view) {
+    if (static_cast<std::uint32_t>(pool.kind()) == view.kind && pool.size() == view.bytes) return {};
+    return Error{Code::invalid, "pool '" + view.name + "' is " + format_size(pool.size()) + " of kind " +
+                                    pool::name_of(pool.kind()) + ", the domain was formatted with " +
+                                    format_size(view.bytes) + " of kind " +
+                                    pool::name_of(static_cast<pool::Kind>(view.kind)) +
+                                    ": set [[pool]] as it was, or make the domain anew with --format"};
 }
 
-/// Brings the pools into the order of the domain's entries; those it does not know stay out with a warning.
-Result<void> match_pools(Domain* domain) {
+/// A pool that was added at run time and is in no config: its entry says where it is.
+Result<Opened> open_by_source(const table::PoolView& view, const OpenPool& open, Domain* domain,
+                              ExitCode* exit) {
+    auto source = parse_pool_argument(view.source, view.number);
+    if (!source)
+        return Error{source.error().code, "pool '" + view.name +
+                                              "' was added at run time, and its entry reads \"" +
+                                              view.source + "\": " + source.error().text};
+    Opened made;
+    made.config = source->config;
+    made.config.name = view.name;
+    made.config = pool::located(made.config);
+    auto locks = lock_pools({made.config}, exit);
+    if (!locks) return locks.error();
+    *exit = ExitCode::no_pool;
+    auto opened = open(made.config);
+    if (!opened) return opened.error();
+    domain->locks.push_back(std::move(locks->front()));
+    made.pool = std::move(*opened);
+    return made;
+}
+
+/// One entry of the control region and the pool that the config, or the entry itself, has for it.
+Result<Opened> take_pool_for(const table::PoolView& view, const OpenPool& open, Domain* domain,
+                             ExitCode* exit) {
+    const auto& entry = domain->control->pool(view.number);
+    for (std::size_t p = 0; p < domain->pools.size(); ++p) {
+        auto& pool = domain->pools[p];
+        if (!pool || !is_pool_of(*pool, entry)) continue;
+        pool->rename(view.name);
+        if (const auto same = check_same(*pool, view); !same) return same.error();
+        return Opened{std::move(pool), domain->configs[p]};
+    }
+    if (view.source.empty())
+        return Error{Code::invalid,
+                     "pool '" + view.name + "' of " + format_size(view.bytes) +
+                         " belongs to the domain and is not in the config: add it as [[pool]], or make the "
+                         "domain anew with --format"};
+    auto opened = open_by_source(view, open, domain, exit);
+    if (!opened) return opened;
+    if (const auto same = check_same(*opened->pool, view); !same) return same.error();
+    return opened;
+}
+
+/// Brings the pools into the order of the domain's entries. Those it does not know are closed: in a local
+/// domain the server adds them (pools.hpp), else a warning says so.
+Result<void> match_pools(const OpenPool& open, Domain* domain, ExitCode* exit) {
     std::vector<std::unique_ptr<pool::Pool>> matched;
+    std::vector<pool::PoolConfig> configs;
     const auto& control = *domain->control;
     for (std::uint32_t p = 0; p < control.pool_count(); ++p) {
-        if (!is_active(control.pool(p))) continue;
-        auto taken = take_pool_for(control.pool(p), domain);
+        const auto view = table::read_pool(control, p);
+        if (!view || !table::is_live(view->state)) continue;
+        auto taken = take_pool_for(*view, open, domain, exit);
         if (!taken) return taken.error();
-        matched.push_back(std::move(*taken));
+        matched.resize(p + 1);
+        configs.resize(p + 1);
+        matched[p] = std::move(taken->pool);
+        configs[p] = std::move(taken->config);
     }
     for (const auto& pool : domain->pools)
-        if (pool)
+        if (pool && control.coherence() != table::Coherence::local)
             domain->warnings.push_back(
                 "pool '" + pool->name() + "' of " + format_size(pool->size()) +
                 " is not part of the domain and is not used: make the domain anew with "
                 "--format to take it in");
     domain->pools = std::move(matched);
+    domain->configs = std::move(configs);
     return {};
 }
 
@@ -128,6 +168,7 @@ void compare_with_config(const Config& config, Domain* domain) {
 Result<void> write_headers(const Domain& domain) {
     const auto& control = *domain.control;
     for (std::uint32_t p = 0; p < domain.pools.size(); ++p) {
+        if (!domain.pools[p]) continue;
         auto& pool = *domain.pools[p];
         if (pool.kind() != pool::Kind::devdax) continue;
         pool::DeviceHeader header;
@@ -152,6 +193,7 @@ void put_control_first(Domain* domain) {
             device->role != pool::DeviceRole::control)
             continue;
         std::swap(domain->pools.front(), domain->pools[p]);
+        std::swap(domain->configs.front(), domain->configs[p]);
         std::swap(domain->locks.front(), domain->locks[p]);
     }
 }
@@ -200,7 +242,7 @@ Result<void> check_headers(const Domain& domain) {
     return {};
 }
 
-Result<void> attach_or_format(const Config& config, Domain* domain, ExitCode* exit) {
+Result<void> attach_or_format(const Config& config, const OpenPool& open, Domain* domain, ExitCode* exit) {
     put_control_first(domain);
     const auto& first = domain->pools.front()->facts();
     Head head;
@@ -226,7 +268,7 @@ Result<void> attach_or_format(const Config& config, Domain* domain, ExitCode* ex
         case Decision::attach:
             if (auto alone = check_page_descriptors(*domain, domain->control->coherence()); !alone)
                 return alone;
-            if (auto matched = match_pools(domain); !matched) return matched.error();
+            if (auto matched = match_pools(open, domain, exit); !matched) return matched.error();
             compare_with_config(config, domain);
             return write_headers(*domain);
     }
@@ -273,6 +315,15 @@ std::vector<pool::PoolConfig> located_pools(const Config& config) {
         for (auto& located : pool::located_all(pool))
             pools.push_back(std::move(located));
     return pools;
+}
+
+bool is_absent_device(const pool::PoolConfig& config) {
+    if (config.kind != pool::Kind::devdax) return false;
+    if (config.path == "any") return true;  // located_all found none
+    if (config.path.compare(0, 5, "uuid:") != 0) return false;
+    const auto uuid = Uuid::parse(config.path.substr(5));
+    const auto found = uuid ? pool::find_device(*uuid) : Result<std::string>(uuid.error());
+    return !found && found.error().code == Code::unavailable;
 }
 
 Result<std::vector<LockFile>> lock_pools(const std::vector<pool::PoolConfig>& pools, ExitCode* exit) {
@@ -358,14 +409,21 @@ Result<void> format_domain(const Config& config, Domain* domain) {
 }
 
 Result<Domain> open_domain(const Config& config, ExitCode* exit, const OpenPool& open) {
-    const auto configs = located_pools(config);
+    auto configs = located_pools(config);
     Domain domain;
+    // A device that is not there yet is taken when it appears; the control region cannot wait for its own.
+    for (std::size_t c = configs.size(); c-- > 1;) {
+        if (!is_absent_device(configs[c])) continue;
+        domain.warnings.push_back("pool '" + configs[c].name + "': no device is \"" + configs[c].path +
+                                  "\" yet; it is taken in when it appears");
+        configs.erase(configs.begin() + static_cast<std::ptrdiff_t>(c));
+    }
     auto locks = lock_pools(configs, exit);
     if (!locks) return locks.error();
     domain.locks = std::move(*locks);
     *exit = ExitCode::no_pool;
     if (auto opened = open_pools(configs, open, &domain); !opened) return opened.error();
-    if (auto ready = attach_or_format(config, &domain, exit); !ready) return ready.error();
+    if (auto ready = attach_or_format(config, open, &domain, exit); !ready) return ready.error();
     for (auto& lock : domain.locks)
         lock.keep();  // clients hold locks in it when this daemon has ended
     *exit = ExitCode::clean;

@@ -44,7 +44,8 @@ Decision decide(const Head& head, table::Coherence wanted, bool asked, std::stri
 /// Threads: one; `control` is for any.
 struct Domain {
     std::vector<LockFile> locks;                     // one a pool; the first is the domain's
-    std::vector<std::unique_ptr<pool::Pool>> pools;  // in the order of the control region's pool entries
+    std::vector<std::unique_ptr<pool::Pool>> pools;  // by the number of their entry; nullptr: none is open
+    std::vector<pool::PoolConfig> configs;           // what each was opened by
     shm::Mapping mapping;
     std::optional<table::Control> control;
     bool formatted = false;             // by this open
@@ -66,6 +67,8 @@ Uuid uuid_of_pool(const table::Control& control, std::uint32_t pool);
 
 // -- parts of it, also for --format and --remove
 
+/// A DAX device named by "any" or by UUID that is not there now.
+bool is_absent_device(const pool::PoolConfig& config);
 /// The pool configs with every path filled in.
 std::vector<pool::PoolConfig> located_pools(const Config& config);
 /// Locks every pool.

@@ -1,6 +1,7 @@
 // Large pages behind pools whose memory came in small ones.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "pool/pool.hpp"
+#include "table/limits.hpp"
 
 namespace maru::daemon {
 
@@ -16,30 +18,35 @@ namespace maru::daemon {
 ///
 /// Cost:    a copy of the pool, once; an access to the very piece that is being gathered waits for it.
 /// Death:   of the daemon leaves some pieces gathered and some not; both hold the same bytes.
-/// Threads: the owner's, and one of its own that the destructor stops and joins.
+/// Threads: the owner's, and some of its own that the destructor stops and joins.
 class HugePages {
   public:
-    /// `pools` outlives this. `wanted[i]` tells what the config says of pools[i]: with prefault "all" the
-    /// pool is gathered here and now, with "none" not at all. `in_use`: the domain was there before, and its
-    /// clients wait for a daemon; then nothing is gathered now that can be gathered later.
-    HugePages(const std::vector<std::unique_ptr<pool::Pool>>& pools, std::vector<pool::PoolConfig> wanted,
-              bool in_use);
+    /// By the number of a pool's entry: what the config says of pools[i] is configs[i]. With prefault "all"
+    /// the pool is gathered here and now, with "none" not at all. `in_use`: the domain was there before, and
+    /// its clients wait for a daemon; then nothing is gathered now that can be gathered later.
+    HugePages(const std::vector<std::unique_ptr<pool::Pool>>& pools,
+              const std::vector<pool::PoolConfig>& configs, bool in_use);
     ~HugePages();
     HugePages(const HugePages&) = delete;
     HugePages& operator=(const HugePages&) = delete;
+
+    /// A pool that was added, in a thread of its own.
+    void add(std::size_t number, const pool::Pool& pool, const pool::PoolConfig& wanted);
+    /// A pool that leaves: its memory is let go of.
+    void forget(std::size_t number);
 
     /// Bytes of a pool that lie in large pages, as far as they were gathered here.
     std::uint64_t gathered(std::size_t pool) const;
 
   private:
-    void run(pool::Prefault when);
-    void gather(std::size_t pool);
+    struct Source;  // what is needed of a pool, apart from the pool's own life
+    void run(std::vector<std::unique_ptr<Source>>& sources, pool::Prefault when);
+    void gather(const Source& source);
 
-    const std::vector<std::unique_ptr<pool::Pool>>& pools_;
-    const std::vector<pool::PoolConfig> wanted_;
-    std::vector<std::atomic<std::uint64_t>> gathered_;
+    std::array<std::atomic<std::uint64_t>, table::max_pools> gathered_{};
+    std::array<std::atomic<bool>, table::max_pools> forgotten_{};
     std::atomic<bool> stop_{false};
-    std::thread thread_;
+    std::vector<std::thread> threads_;
 };
 
 }  // namespace maru::daemon

@@ -62,4 +62,8 @@ Result<std::unique_ptr<pool::Pool>> open_pool(const pool::PoolConfig& config) {
     return opened;
 }
 
+void forget_pool(const pool::PoolConfig& config) {
+    ::sd_notify(0, ("FDSTOREREMOVE=1\nFDNAME=" + stored_name(config)).c_str());
+}
+
 }  // namespace maru::daemon

@@ -21,4 +21,7 @@ bool is_kept_pool(const std::string& name);
 /// there when it was made (needs FileDescriptorStoreMax= in the unit; without systemd nothing is kept).
 Result<std::unique_ptr<pool::Pool>> open_pool(const pool::PoolConfig& config);
 
+/// A pool that has left is not kept any longer.
+void forget_pool(const pool::PoolConfig& config);
+
 }  // namespace maru::daemon

@@ -34,9 +34,10 @@ void raise_descriptor_limit() {
 void say_start(const Domain& domain, const Listener& listener, const Loop& loop) {
     std::string pools;
     for (const auto& pool : domain.pools)
-        pools += (pools.empty() ? "" : ", ") + pool->name() + " " + format_size(pool->size()) +
-                 (pool->path().empty() ? std::string() : " at " + pool->path()) + " (" + pool->describe() +
-                 ")";
+        if (pool)
+            pools += (pools.empty() ? "" : ", ") + pool->name() + " " + format_size(pool->size()) +
+                     (pool->path().empty() ? std::string() : " at " + pool->path()) + " (" +
+                     pool->describe() + ")";
     for (const auto& warning : domain.warnings)
         spdlog::warn("{}", warning);
     spdlog::info(

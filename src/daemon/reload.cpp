@@ -1,15 +1,19 @@
 #include "daemon/reload.hpp"
 
+#include <algorithm>
+
 namespace maru::daemon {
 namespace {
 
-bool same_pools(const std::vector<pool::PoolConfig>& left, const std::vector<pool::PoolConfig>& right) {
-    if (left.size() != right.size()) return false;
-    for (std::size_t i = 0; i < left.size(); ++i)
-        if (left[i].name != right[i].name || left[i].kind != right[i].kind || left[i].path != right[i].path ||
-            left[i].size != right[i].size)
-            return false;
-    return true;
+/// Every pool that the daemon was started with is there as it was; new ones are no matter of this.
+bool keeps_pools(const Config& fresh, const Config& was) {
+    if (fresh.embedded_default || was.embedded_default) return fresh.embedded_default == was.embedded_default;
+    return std::all_of(was.pools.begin(), was.pools.end(), [&](const auto& pool) {
+        return std::any_of(fresh.pools.begin(), fresh.pools.end(), [&](const auto& now) {
+            return now.name == pool.name && now.kind == pool.kind && now.path == pool.path &&
+                   now.size == pool.size;
+        });
+    });
 }
 
 }  // namespace
@@ -35,11 +39,12 @@ std::vector<std::string> apply_changes(const Config& fresh, Config* running) {
     fixed(fresh.control.max_namespaces == was.control.max_namespaces, "control.max_namespaces", format);
     fixed(fresh.control.max_pins == was.control.max_pins, "control.max_pins", format);
     fixed(fresh.control.region_size == was.control.region_size, "control.region_size", format);
+    fixed(fresh.control.max_pool_bytes == was.control.max_pool_bytes, "control.max_pool_bytes", format);
     fixed(fresh.control.min_page == was.control.min_page, "control.min_page", format);
     fixed(fresh.control.coherence == was.control.coherence, "control.coherence", format);
     fixed(fresh.checksum.mode == was.checksum.mode, "checksum.mode", format);
-    fixed(fresh.embedded_default ? was.embedded_default : same_pools(fresh.pools, was.pools), "[[pool]]",
-          restart);
+    fixed(keeps_pools(fresh, was), "[[pool]] of a pool that is in use",
+          "it is added and taken away with maructl pool add, drain and remove");
 
     running->daemon.log_level = fresh.daemon.log_level;
     running->control.key_pin_ttl = fresh.control.key_pin_ttl;

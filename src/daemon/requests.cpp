@@ -56,6 +56,9 @@ bool Requests::execute(Session& session, const wire::Frame& frame) {
         case wire::Type::ping:
             done = ping(session, frame);
             break;
+        case wire::Type::ask_pools:
+            done = ask_pools(session, frame);
+            break;
         case wire::Type::admin:
             done = admin(session, frame);
             break;
@@ -82,6 +85,13 @@ Result<void> Requests::ping(Session& session, const wire::Frame& frame) {
     return {};
 }
 
+Result<void> Requests::ask_pools(Session& session, const wire::Frame& frame) {
+    if (auto empty = wire::open_empty(frame, wire::Type::ask_pools); !empty) return empty;
+    if (auto client = check_client(session); !client) return client;
+    parts_.pools.send_list(session, frame.request);
+    return {};
+}
+
 Result<void> Requests::admin(Session& session, const wire::Frame& frame) {
     auto asked = wire::open<wire::Admin>(frame);
     if (!asked) return asked.error();
@@ -102,7 +112,9 @@ Result<void> Requests::admin(Session& session, const wire::Frame& frame) {
     }
     if (asked->command == "disconnect") return disconnect(session, frame, asked->arguments);
     if (asked->command == "release") return release_host(session, frame, asked->arguments);
-    auto answer = parts_.admin.answer(asked->command, asked->arguments);
+    auto answer = Pools::knows(asked->command)
+                      ? parts_.pools.answer(asked->command, asked->arguments, session.peer().uid)
+                      : parts_.admin.answer(asked->command, asked->arguments);
     if (!answer) return answer.error();
     session.send(wire::encode_frame(frame.request, wire::AdminAnswer{std::move(*answer)}));
     return {};
@@ -192,18 +204,7 @@ wire::Welcome Requests::welcome_for(table::Identity identity, const Session& ses
     welcome.page_bytes = page_bytes;
     welcome.free_bytes = table::free_unit_bytes(control_);
     welcome.daemon_version = parts_.facts.version;
-    for (std::uint32_t p = 0; p < parts_.domain.pools.size(); ++p) {
-        const auto& pool = *parts_.domain.pools[p];
-        wire::PoolDescription description;
-        description.uuid = uuid_of_pool(control_, p);
-        description.kind = static_cast<std::uint32_t>(pool.kind());
-        description.name = pool.name();
-        description.path = pool.path();
-        description.bytes = pool.size();
-        description.alignment = pool.alignment();
-        description.offset = pool.offset();
-        welcome.pools.push_back(std::move(description));
-    }
+    welcome.pools = parts_.pools.describe();
     return welcome;
 }
 
@@ -235,11 +236,10 @@ Result<void> Requests::hello(Session& session, const wire::Frame& frame) {
     parts_.maintenance.wake();
     std::vector<Descriptor> owned;
     owned.push_back(std::move(lock));
-    std::vector<int> pools;
-    for (const auto& pool : parts_.domain.pools)
-        pools.push_back(pool->descriptor());
+    for (auto& pool : parts_.pools.descriptors())
+        owned.push_back(std::move(pool));
     session.send(wire::encode_frame(frame.request, welcome_for(*identity, session, page_bytes)),
-                 std::move(owned), std::move(pools));
+                 std::move(owned));
     spdlog::debug("'{}', process {}, connected as client slot {}", hello->instance_id, session.peer().pid,
                   identity->slot);
     return {};

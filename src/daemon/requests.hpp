@@ -6,6 +6,7 @@
 #include "daemon/check_thread.hpp"
 #include "daemon/domain.hpp"
 #include "daemon/maintenance.hpp"
+#include "daemon/pools.hpp"
 #include "daemon/session.hpp"
 #include "table/regions.hpp"
 
@@ -24,6 +25,7 @@ class Requests {
         Reaper& reaper;
         Maintenance& maintenance;
         Admin& admin;
+        Pools& pools;
         CheckThread& check;
         DaemonFacts& facts;
         std::function<Session*(std::uint64_t id)> session;           // nullptr: closed meanwhile
@@ -42,6 +44,7 @@ class Requests {
     Result<void> give_back(Session& session, const wire::Frame& frame);
     Result<void> bye(Session& session, const wire::Frame& frame);
     Result<void> ping(Session& session, const wire::Frame& frame);
+    Result<void> ask_pools(Session& session, const wire::Frame& frame);
     Result<void> admin(Session& session, const wire::Frame& frame);
     Result<void> disconnect(Session& session, const wire::Frame& frame, const std::string& arguments);
     Result<void> release_host(Session& session, const wire::Frame& frame, const std::string& arguments);

@@ -54,13 +54,18 @@ Server::Server(const CommandLine& command_line, Config& config, Domain& domain, 
       reaper_(loop, worker_, domain.lock(), facts_),
       hosts_(worker_, config_, place.host, facts_),
       maintenance_(loop, worker_, reaper_, hosts_, config_, facts_),
+      huge_pages_(domain.pools, domain.configs, !domain.formatted),
+      pools_({loop, config_, domain_, worker_, huge_pages_,
+              [this](const auto& visit) {
+                  for (const auto& [id, session] : sessions_)
+                      if (session->client) visit(*session);
+              }}),
       admin_(config_, *domain.control, facts_),
       check_(loop, *domain.control),
-      requests_({config_, domain_, worker_, reaper_, maintenance_, admin_, check_, facts_,
+      requests_({config_, domain_, worker_, reaper_, maintenance_, admin_, pools_, check_, facts_,
                  [this](std::uint64_t id) { return find(id); },
                  [this](table::Identity identity) { return find_client(identity); }}),
       signals_(loop, [this](int number) { signalled(number); }),
-      huge_pages_(domain.pools, located_pools(config), !domain.formatted),
       spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {
     describe_self();
     facts_.host = place.host.number;
@@ -97,6 +102,7 @@ void Server::describe_self() {
 Result<Standing> Server::run() {
     signals_.start();
     maintenance_.start();
+    pools_.start();
     accept();
     if (metrics_) metrics_->start();
     ::sd_notifyf(0, "READY=1\nSTATUS=serving %s", listener_.path().c_str());
@@ -237,6 +243,7 @@ void Server::reload() {
         if (auto level = set_log_level(config_.daemon.log_level); !level)
             spdlog::warn("{}", level.error().text);
         spdlog::info("the config was read again");
+        pools_.take_config(*fresh);
     }
     ::sd_notify(0, "READY=1");
 }

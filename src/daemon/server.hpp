@@ -27,7 +27,10 @@ class Server {
     Server& operator=(const Server&) = delete;
 
     /// Finishes what an earlier daemon left and finds out who lives. Before `run`.
-    void take_over(bool rebooted) { reaper_.take_over(rebooted); }
+    void take_over(bool rebooted) {
+        reaper_.take_over(rebooted);
+        pools_.take_over();
+    }
     /// Until a signal (current), or until this host has lost its place in the domain (anything else).
     Result<Standing> run();
 
@@ -56,11 +59,12 @@ class Server {
     Hosts hosts_;
     Standing standing_ = Standing::current;
     Maintenance maintenance_;
+    HugePages huge_pages_;
+    Pools pools_;
     Admin admin_;
     CheckThread check_;
     Requests requests_;
     Signals signals_;
-    HugePages huge_pages_;
     std::unique_ptr<Metrics> metrics_;  // nullptr: metrics.listen is ""
     std::unordered_map<std::uint64_t, std::unique_ptr<Session>> sessions_;
     std::vector<std::unique_ptr<Session>> ended_;  // until the loop is out of their callbacks

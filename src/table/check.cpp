@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "table/clients.hpp"
 #include "table/index.hpp"
@@ -77,13 +79,13 @@ class Look {
     }
 
     void pools() {
-        std::uint64_t units = 0;
+        std::vector<std::pair<std::uint64_t, std::uint64_t>> taken;  // units, from and to
         for (std::uint32_t p = 0; p < control_.pool_count(); ++p) {
             const PoolEntry& pool = control_.pool(p);
             const std::uint32_t state = pool.state.load(shm::acquire),
                                 count = pool.unit_count.load(shm::relaxed),
                                 first = pool.first_unit.load(shm::relaxed);
-            if (state > static_cast<std::uint32_t>(PoolState::removed)) {
+            if (state >= pool_states) {
                 find("pool in a state that does not exist", at("pool", p), state);
                 continue;
             }
@@ -94,11 +96,16 @@ class Look {
             const std::uint64_t bytes = pool.bytes.load(shm::relaxed),
                                 offset = pool.data_offset.load(shm::relaxed);
             const bool behind = p != 0 || offset >= control_.control_bytes();
-            if (count == 0 || first != units || count > control_.region_count() - units || !behind ||
-                offset > bytes || count > (bytes - offset) / control_.region_unit())
+            const bool has_left = state == static_cast<std::uint32_t>(PoolState::removed) && count == 0;
+            const bool overlaps = std::any_of(taken.begin(), taken.end(), [&](const auto& other) {
+                return first < other.second && other.first < std::uint64_t{first} + count;
+            });
+            if (!has_left && (count == 0 || overlaps || first > control_.region_count() ||
+                              count > control_.region_count() - first || (p == 0 && first != 0) || !behind ||
+                              offset > bytes || count > (bytes - offset) / control_.region_unit()))
                 find("units of a pool do not lie inside it", at("pool", p), offset, first, count);
             if (!is_name(pool.name.get())) find("pool without a name", at("pool", p));
-            units += std::min<std::uint64_t>(count, control_.region_count() - units);
+            taken.emplace_back(first, std::uint64_t{first} + count);
         }
     }
 

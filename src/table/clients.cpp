@@ -27,6 +27,7 @@ void fill(ClientEntry& entry, const ClientFacts& facts, std::uint64_t tick) {
     entry.name_space.store(facts.name_space, shm::relaxed);
     entry.is_daemon.store(facts.is_daemon ? 1 : 0, shm::relaxed);
     entry.connected_tick.store(tick, shm::relaxed);
+    entry.pools_seen.store(0, shm::relaxed);
     entry.instance_id.set(facts.instance_id);
 }
 

@@ -33,6 +33,7 @@ struct FormatPlan {
     std::uint32_t hosts = 16;
     std::uint32_t namespaces = 64;
     std::uint32_t pins = 65536;
+    std::uint64_t max_bytes = 0;  // of all pools there will ever be at one time; 0: twice those given here
     Coherence coherence = Coherence::local;
     ChecksumMode checksum = ChecksumMode::off;
     std::vector<PoolPlan> pools;  // the first one carries the control region at its head

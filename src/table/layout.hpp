@@ -94,13 +94,25 @@ struct alignas(64) Superblock {
     Word64 eviction;           // EvictionPolicy, as the daemon's config says
     // -- moved by evictors
     alignas(64) Word64 evict_hand;  // counts strides of records, modulo their number
-    alignas(64) Word64 reserved_tail[8 * 46];
+    // -- moved when a pool leaves
+    alignas(64) Word64 pools_epoch;  // see pools.hpp
+    Word64 reserved_tail[8 * 46 - 1];
 };
 static_assert(offsetof(Superblock, checksum) == 1024 - 8);
 static_assert(offsetof(Superblock, epoch) == 1024);
 static_assert(sizeof(Superblock) == 4096);
 
-enum class PoolState : std::uint32_t { none = 0, active = 1, draining = 2, removed = 3 };
+/// `joining`: being added, nothing lies in it yet. `leaving`: empty, its file is being deleted. `removed`:
+/// keeps its UUID, and its units until every client has let go of them (pools.hpp).
+enum class PoolState : std::uint32_t {
+    none = 0,
+    active = 1,
+    draining = 2,
+    removed = 3,
+    joining = 4,
+    leaving = 5,
+};
+inline constexpr std::uint32_t pool_states = 6;
 
 struct alignas(64) PoolEntry {
     Word64 uuid[2];
@@ -111,7 +123,10 @@ struct alignas(64) PoolEntry {
     Word32 first_unit;   // global number of its first unit
     Word32 unit_count;
     Text<64> name;
-    Text<128> reserved;
+    Text<112> source;   // how a daemon finds it that has it in no config: KIND:WHAT[:SIZE]; of one that is
+                        // leaving, the file to delete
+    Word64 left_epoch;  // of one that is leaving or removed: what pools_epoch became
+    Word64 reserved;
 };
 static_assert(sizeof(PoolEntry) == 256);
 
@@ -139,7 +154,8 @@ struct alignas(64) ClientEntry {
     Word32 is_daemon;
     Word64 connected_tick;
     Text<128> instance_id;
-    Word64 reserved[7];
+    Word64 pools_seen;  // written by the client: it maps no pool that left up to this pools_epoch
+    Word64 reserved[6];
 };
 static_assert(sizeof(ClientEntry) == 256);
 

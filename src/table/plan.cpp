@@ -56,7 +56,12 @@ Result<void> check_counts(const FormatPlan& plan, std::uint64_t objects) {
 
 Result<ControlPlan> lay_out(const FormatPlan& plan) {
     const std::uint64_t total = total_bytes(plan);
-    const std::uint64_t objects = plan.records != 0 ? plan.records : pick_objects(total);
+    if (plan.max_bytes != 0 && plan.max_bytes < total)
+        return Error{Code::invalid, "control.max_pool_bytes is " + format_size(plan.max_bytes) +
+                                        ", the pools have " + format_size(total) +
+                                        " already: raise it, or set it to 0"};
+    const std::uint64_t objects =
+        plan.records != 0 ? plan.records : pick_objects(std::max(total, plan.max_bytes));
     if (const auto counts = check_counts(plan, objects); !counts) return counts.error();
 
     ControlPlan made;
@@ -79,11 +84,17 @@ Result<ControlPlan> lay_out(const FormatPlan& plan) {
     std::uint64_t units = 0;
     for (const auto& pool : plan.pools)
         units += pool.bytes / sizes.region_unit;
-    if (units * 2 > max_units)
-        return Error{Code::invalid, "pools of " + format_size(total) + " make " + std::to_string(units) +
-                                        " units of " + format_size(sizes.region_unit) +
-                                        ": raise control.region_size"};
-    sizes.regions = static_cast<std::uint32_t>(std::max<std::uint64_t>(units * 2, 64));
+    // Room for pools that are added later: an entry costs little, a page record costs a domain its budget.
+    const std::uint64_t wanted =
+        plan.max_bytes != 0
+            ? std::max(units, plan.max_bytes / sizes.region_unit + (plan.max_bytes % sizes.region_unit != 0))
+            : std::max<std::uint64_t>(units * 2, 64);
+    if (wanted > max_units)
+        return Error{Code::invalid, "pools of " + format_size(std::max(total, plan.max_bytes)) + " make " +
+                                        std::to_string(plan.max_bytes != 0 ? wanted : units) + " units of " +
+                                        format_size(sizes.region_unit) + ": raise control.region_size" +
+                                        (plan.max_bytes != 0 ? ", or lower control.max_pool_bytes" : "")};
+    sizes.regions = static_cast<std::uint32_t>(wanted);
 
     std::uint64_t at = sizeof(Superblock);
     const auto lay = [&at](std::uint64_t count, std::uint64_t entry) {
@@ -121,14 +132,14 @@ Result<ControlPlan> lay_out(const FormatPlan& plan) {
         const std::uint64_t room = pool.bytes > start ? pool.bytes - start : 0;
         const auto count = static_cast<std::uint32_t>(room / sizes.region_unit);
         if (count == 0)
-            return Error{Code::invalid,
-                         "pool '" + pool.name + "' of " + format_size(pool.bytes) +
-                             (p == 0 ? " has no room for the control region of " +
-                                           format_size(sizes.control_bytes) + " and one unit of "
-                                     : " has no room for one unit of ") +
-                             format_size(sizes.region_unit) +
-                             ": make it larger, or lower control.region_size" +
-                             (p == 0 ? ", control.max_objects or control.max_pins" : "")};
+            return Error{
+                Code::invalid,
+                "pool '" + pool.name + "' of " + format_size(pool.bytes) +
+                    (p == 0 ? " has no room for the control region of " + format_size(sizes.control_bytes) +
+                                  " and one unit of "
+                            : " has no room for one unit of ") +
+                    format_size(sizes.region_unit) + ": make it larger, or lower control.region_size" +
+                    (p == 0 ? ", control.max_objects, control.max_pins or control.max_pool_bytes" : "")};
         made.data_offsets.push_back(start);
         sizes.units_of_pool.push_back(count);
     }

@@ -44,6 +44,16 @@ void finish_seal(Worker& daemon, std::uint32_t number, std::uint64_t word) {
         free_sealed_region(control, *view, word);
         return;
     }
+    // Of a pool that drains nothing comes back into use: the drain goes on (pools.hpp).
+    const bool drains =
+        view->pool < control.pool_count() &&
+        control.pool(view->pool).state.load(shm::acquire) == static_cast<std::uint32_t>(PoolState::draining);
+    if (drains) {
+        const RegionState ours = RegionState::unpack(word);
+        control.region(number).state.compare_exchange(
+            word, RegionState{RegionPhase::draining, ours.owner, ours.epoch + 1}.pack());
+        return;
+    }
     open_records(control, view->first_record, view->page_count);
     control.region(number).state.compare_exchange(
         word, RegionState{RegionPhase::held, {}, RegionState::unpack(word).epoch + 1}.pack());

@@ -20,8 +20,7 @@ bool is_name(const std::string& name) {
 }
 
 bool is_state(std::uint32_t state) {
-    return state >= static_cast<std::uint32_t>(PoolState::active) &&
-           state <= static_cast<std::uint32_t>(PoolState::removed);
+    return state >= static_cast<std::uint32_t>(PoolState::active) && state < pool_states;
 }
 
 /// Where the units of a source lie that comes after `first_unit` units of others.
@@ -53,6 +52,28 @@ bool units_in_use(const Control& control, std::uint32_t first, std::uint32_t cou
         if (RegionState::unpack(control.region(u).state.load(shm::relaxed)).phase != RegionPhase::free)
             return true;
     return false;
+}
+
+/// Some region among these units says that it lies in this pool.
+bool regions_say(const Control& control, std::uint32_t pool, std::uint32_t first, std::uint32_t count) {
+    for (std::uint32_t u = first; u < control.region_count() && u - first < count; ++u)
+        if (RegionState::unpack(control.region(u).state.load(shm::relaxed)).phase == RegionPhase::held &&
+            control.region(u).pool.load(shm::relaxed) == pool)
+            return true;
+    return false;
+}
+
+/// An entry that holds no region: a pool that left, or that was being added or taken away. Its units stay
+/// where it says, for the daemon to finish.
+bool holds_nothing(const PoolEntry& entry) {
+    switch (static_cast<PoolState>(entry.state.load(shm::relaxed))) {
+        case PoolState::removed:
+        case PoolState::joining:
+        case PoolState::leaving:
+            return is_name(entry.name.get());
+        default:
+            return false;
+    }
 }
 
 /// The entry fits together in itself, but not with the pool of its name: somebody gave another pool.
@@ -90,10 +111,22 @@ std::optional<std::size_t> source_for(const PoolEntry& entry, std::uint32_t numb
 Result<void> decide_pools(const Control& control, const RepairSources& sources, RepairPlan* plan) {
     plan->pools.assign(control.pool_count(), {});
     std::vector<bool> used(sources.pools.size(), false);
-    std::uint32_t first_unit = 0;
+    std::uint32_t next = 0;
     for (std::uint32_t p = 0; p < control.pool_count(); ++p) {
         const PoolEntry& entry = control.pool(p);
         const std::uint32_t state = entry.state.load(shm::relaxed);
+        const std::uint32_t told = entry.first_unit.load(shm::relaxed),
+                            told_count = entry.unit_count.load(shm::relaxed);
+        if (p != 0 && holds_nothing(entry) && !regions_say(control, p, told, told_count)) {
+            plan->pools[p].state = static_cast<PoolState>(state);
+            plan->pools[p].first_unit = told;
+            plan->pools[p].unit_count = told_count;
+            continue;
+        }
+        // Units follow those of the pool before, but for one that was added at run time: its regions say so.
+        const std::uint32_t first_unit =
+            p != 0 && told > next && is_state(state) && regions_say(control, p, told, told_count) ? told
+                                                                                                  : next;
         const bool looks_used =
             is_state(state) || entry.unit_count.load(shm::relaxed) != 0 || !entry.name.get().empty();
         const auto source = source_for(entry, p, sources, used, control);
@@ -129,11 +162,11 @@ Result<void> decide_pools(const Control& control, const RepairSources& sources, 
         if (made.changed)
             plan->mend("pool entry " + std::to_string(p) + ": made again for pool '" + pool.name +
                        "' as it is");
-        first_unit += made.unit_count;
+        next = first_unit + made.unit_count;
     }
-    if (first_unit == 0 || first_unit > control.region_count())
+    if (next == 0 || next > control.region_count())
         return Error{Code::invalid,
-                     "the pools have " + std::to_string(first_unit) + " units, the domain's table holds " +
+                     "the pools have " + std::to_string(next) + " units, the domain's table holds " +
                          std::to_string(control.region_count()) + ": give the pools as they were"};
     return {};
 }

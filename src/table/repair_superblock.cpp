@@ -2,6 +2,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/size.hpp"
 #include "shm/mapping.hpp"
 #include "table/plan.hpp"
 #include "table/repair_plan.hpp"
@@ -29,10 +30,14 @@ void put_constants(ImmutableWords& words) {
 }
 
 /// The sizes and places that follow from the counts; false when the counts are impossible.
-bool put_layout(ImmutableWords& words, const RepairSources& sources) {
+/// `by_regions`: the room for pools is what the number of regions says, not what the rule makes of the pools.
+bool put_layout(ImmutableWords& words, const RepairSources& sources, bool by_regions) {
     FormatPlan plan;
     plan.pools = sources.pools;
     plan.region_unit = words[offsetof(Superblock, region_unit) / 8];
+    const std::uint32_t regions = get32(words, offsetof(Superblock, regions));
+    if (by_regions && (regions == 0 || regions > max_units || plan.region_unit > TiB)) return false;
+    if (by_regions) plan.max_bytes = regions * plan.region_unit;
     const std::uint32_t records = get32(words, offsetof(Superblock, records));
     if (records < 2 * records_per_granule || plan.region_unit == 0) return false;
     plan.records = records - records_per_granule;
@@ -84,8 +89,10 @@ class Rescue {
     /// The candidate, or the same with its sizes and places worked out, has the checksum but for so many
     /// bits.
     bool fits(ImmutableWords candidate, int bits = 0) {
-        for (int derived = 0; derived < 2; ++derived) {
-            if (derived == 1 && !put_layout(candidate, sources_)) return false;
+        const ImmutableWords given = candidate;
+        for (int derived = 0; derived < 3; ++derived) {
+            if (derived > 0) candidate = given;
+            if (derived > 0 && !put_layout(candidate, sources_, derived == 1)) continue;
             if (std::popcount(checksum_of(candidate) ^ checksum_) > bits) continue;
             right_ = candidate;
             return true;

@@ -58,6 +58,11 @@ void fields_of(Coder& coder, M& m) {
     coder(m.json);
 }
 template <class Coder, class M>
+requires std::is_same_v<std::remove_const_t<M>, PoolList>
+void fields_of(Coder& coder, M& m) {
+    coder(m.pools);
+}
+template <class Coder, class M>
 requires std::is_same_v<std::remove_const_t<M>, Failure>
 void fields_of(Coder& coder, M& m) {
     coder(m.code, m.text);
@@ -132,6 +137,7 @@ Result<Message> open(const Frame& frame) {
     if (!message) return message;
     std::size_t descriptors = 0;
     if constexpr (std::is_same_v<Message, Welcome>) descriptors = 1 + message->pools.size();
+    if constexpr (std::is_same_v<Message, PoolList>) descriptors = message->pools.size();
     if (auto right = check_descriptors(frame, descriptors); !right) return right.error();
     return message;
 }
@@ -167,6 +173,7 @@ MARU_WIRE_MESSAGE(Claimed);
 MARU_WIRE_MESSAGE(GiveBack);
 MARU_WIRE_MESSAGE(Admin);
 MARU_WIRE_MESSAGE(AdminAnswer);
+MARU_WIRE_MESSAGE(PoolList);
 MARU_WIRE_MESSAGE(Failure);
 
 }  // namespace maru::wire

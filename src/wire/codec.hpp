@@ -29,6 +29,9 @@ constexpr Type type_of(const Admin&) {
 constexpr Type type_of(const AdminAnswer&) {
     return Type::admin_answer;
 }
+constexpr Type type_of(const PoolList&) {
+    return Type::pool_list;
+}
 constexpr Type type_of(const Failure&) {
     return Type::failure;
 }
@@ -38,7 +41,7 @@ constexpr Type type_of(const Failure&) {
 template <class Message>
 Bytes encode_frame(std::uint32_t request, const Message& message);
 
-/// Frames without content: bye, ping, pong, done.
+/// Frames without content: bye, ping, pong, done, ask_pools.
 Bytes encode_frame(std::uint32_t request, Type type);
 
 /// The message in a body. Refuses a body that is short, holds a count that cannot fit or has bytes left over.
@@ -47,7 +50,7 @@ template <class Message>
 Result<Message> decode(std::span<const std::byte> body);
 
 /// The message in a frame: its type must be the message's, and it must carry no descriptors unless it is a
-/// Welcome, which carries one for the lock and one for each pool.
+/// Welcome, which carries one for the lock and one for each pool, or a PoolList, which carries the latter.
 template <class Message>
 Result<Message> open(const Frame& frame);
 

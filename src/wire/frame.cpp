@@ -57,6 +57,10 @@ const char* name_of(Type type) {
             return "failure";
         case Type::done:
             return "done";
+        case Type::ask_pools:
+            return "ask_pools";
+        case Type::pool_list:
+            return "pool_list";
     }
     return "unknown";
 }
@@ -86,7 +90,7 @@ Result<Header> decode_header(std::span<const std::byte, header_bytes> bytes, std
                                         ", this side speaks version " + std::to_string(protocol_version) +
                                         ": install the same release on both sides"};
     header.type = static_cast<Type>(type);
-    if (type == 0 || type > static_cast<std::uint16_t>(Type::done))
+    if (type == 0 || type > static_cast<std::uint16_t>(Type::pool_list))
         return Error{Code::invalid, "frame of unknown type " + std::to_string(type)};
     if (header.body > body_limit)
         return Error{Code::invalid, std::string("frame ") + name_of(header.type) + " announces a body of " +

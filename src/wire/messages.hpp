@@ -5,8 +5,10 @@
 // reader refuses a body that is short, has bytes left over, or holds a count that cannot fit (frame.hpp).
 //
 // Each request has one answer with the same number, in the order of the requests: hello -> welcome, resume ->
-// done, claim -> claimed, give_back -> done, ping -> pong, admin -> admin_answer, bye -> done, any of them ->
-// failure. Descriptors of a welcome: the locked lock file first, then one per pool in the order of its list.
+// done, claim -> claimed, give_back -> done, ping -> pong, admin -> admin_answer, bye -> done, ask_pools ->
+// pool_list, any of them -> failure. Descriptors of a welcome: the locked lock file first, then one per pool
+// in the order of its list; of a pool_list: one per pool. A pool_list with request 0 comes unasked to every
+// client when a pool was added or has left.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +38,8 @@ enum class Type : std::uint16_t {
     admin_answer = 11,
     failure = 12,  // answer to anything: code and text
     done = 13,     // answer without content
+    ask_pools = 14,
+    pool_list = 15,  // the pools as they are now
 };
 
 /// First 16 bytes of each frame.
@@ -78,6 +82,10 @@ struct Welcome {
     std::uint64_t page_bytes = 0;     // page stride in force
     std::uint64_t free_bytes = 0;     // unclaimed, over all pools
     std::string daemon_version;
+    std::vector<PoolDescription> pools;
+};
+
+struct PoolList {
     std::vector<PoolDescription> pools;
 };
 

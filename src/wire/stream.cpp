@@ -205,6 +205,9 @@ Result<Frame> Stream::ask(const Bytes& request, Deadline deadline) {
     const std::uint32_t number = request_of(request);
     if (auto sent = send(request, deadline); !sent) return sent.error();
     auto frame = receive(deadline);
+    // What comes unasked between two answers is no answer: a list of pools can be had again.
+    while (frame && frame->type == Type::pool_list && frame->request == 0)
+        frame = receive(deadline);
     if (!frame) return frame;
     // A failure without a request number says why the daemon ends the connection.
     const bool last_word = frame->type == Type::failure && frame->request == 0;

@@ -9,7 +9,8 @@ import pytest
 import maructl_schema as schema
 from harness import MARUCTL, run
 
-GROUPS = {"device": ["list", "init", "show", "clear"], "client": ["disconnect"], "host": ["release"]}
+GROUPS = {"device": ["list", "init", "show", "clear"], "client": ["disconnect"], "host": ["release"],
+          "pool": ["add", "drain", "remove"]}
 WITHOUT_JSON = {"get"}  # its output is the value
 
 

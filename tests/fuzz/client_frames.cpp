@@ -20,7 +20,8 @@ namespace {
 constexpr std::uint32_t timeout_ms = 25;  // an answer that never comes costs this much of the run
 constexpr std::uint32_t page_bytes = 8192;
 constexpr wire::Type answers[] = {wire::Type::welcome,      wire::Type::claimed, wire::Type::pong,
-                                  wire::Type::admin_answer, wire::Type::failure, wire::Type::done};
+                                  wire::Type::admin_answer, wire::Type::failure, wire::Type::done,
+                                  wire::Type::pool_list};
 
 std::uint32_t reached = 0;  // a bit for each wire::Type
 
@@ -42,6 +43,8 @@ void read_frame(const wire::Frame& frame) {
                 return reads<wire::AdminAnswer>(frame);
             case wire::Type::failure:
                 return reads<wire::Failure>(frame);
+            case wire::Type::pool_list:
+                return reads<wire::PoolList>(frame);
             default:
                 return bool(wire::open_empty(frame, frame.type));
         }

@@ -114,6 +114,7 @@ void note_request(const wire::Frame& frame) {
                 return bool(wire::open<wire::Admin>(frame));
             case wire::Type::bye:
             case wire::Type::ping:
+            case wire::Type::ask_pools:
                 return bool(wire::open_empty(frame, frame.type));
             default:
                 return false;  // answers count when the daemon sends them
@@ -382,7 +383,7 @@ class Run {
     }
 
     void answered(Peer& peer, const wire::Frame& frame, std::size_t descriptors) {
-        require(descriptors == 0 || frame.type == wire::Type::welcome,
+        require(descriptors == 0 || frame.type == wire::Type::welcome || frame.type == wire::Type::pool_list,
                 "descriptors beside an answer that has none");
         const bool last_word = frame.type == wire::Type::failure && frame.request == 0;
         if (!peer.open_requests.empty() && peer.open_requests.front() == frame.request)
@@ -395,6 +396,11 @@ class Run {
                 auto welcome = wire::decode<wire::Welcome>(frame.body);
                 require(bool(welcome) && descriptors == 1 + pools_, "a welcome that does not read");
                 peer.welcome = std::move(*welcome);
+                return;
+            }
+            case wire::Type::pool_list: {
+                const auto list = wire::decode<wire::PoolList>(frame.body);
+                require(list && descriptors == list->pools.size(), "a list of pools that does not read");
                 return;
             }
             case wire::Type::claimed: {

@@ -13,7 +13,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 
 MAGIC, VERSION = 0x5552414D, 1
-TYPES = range(1, 14)  # wire::Type
+TYPES = range(1, 16)  # wire::Type
 
 
 def half(value):
@@ -57,6 +57,7 @@ def daemon_frames():
     yield "resume", b"\0" + CONNECT + hello + CONNECT + step(RESUME, 9, 0, peer=1) + step(PING, 1, peer=1)
     yield "resume_foreign", b"\0" + CONNECT + hello + CONNECT + step(RESUME, 9, 200, 3, word(1), peer=1)
     yield "gone", b"\0" + CONNECT + holder + claim + step(194, 0) + step(195, half(500)) + step(195, half(2000))
+    yield "pools", b"\0" + CONNECT + hello + step(160, 14, 7, 0, 0)
     yield "late", b"\0" + CONNECT + step(195, half(6000))
     yield "administrator", b"\0" + CONNECT + b"".join(step(ADMIN, n, n) for n in range(10))
     yield "arguments", b"\0" + CONNECT + b"".join(step(ADMIN, n, 10 * n + 6) for n in range(8))
@@ -81,13 +82,13 @@ def daemon_frames():
 
 
 def client_frames():
-    pool = bytes(16) + word(3) + text(b"p") + text(b"") + long_word(4096) * 2
+    pool = bytes(16) + word(3) + text(b"p") + text(b"") + long_word(4096) * 3
     welcome = bytes(16) + word(1) * 3 + long_word(4096) * 3 + text(b"v") + word(1) + pool
     bodies = {2: welcome, 5: word(1) + word(0) + word(1) + long_word(4096) + text(b"w"), 9: b"", 11: text(b"{}"),
-              12: word(0xFFFFFFFF) + text(b"no"), 13: b""}
+              12: word(0xFFFFFFFF) + text(b"no"), 13: b"", 15: word(1) + pool}
     for kind, body in bodies.items():
         whole = frame(kind, 1, body)
-        descriptors = 2 if kind == 2 else 0
+        descriptors = {2: 2, 15: 1}.get(kind, 0)
         yield f"piece_{kind}", bytes([0, 1, descriptors]) + half(len(whole)) + whole
         yield f"ask_{kind}", bytes([0, 0, descriptors]) + half(len(whole)) + whole
     yield "many_descriptors", bytes([0, 1, 79]) + half(16) + frame(9, 1)

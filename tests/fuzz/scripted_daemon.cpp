@@ -259,8 +259,13 @@ bool ScriptedDaemon::answer(Session& session, const wire::Frame& frame) {
         return send(session, std::span(made.frame).first(cut), made.descriptors) &&
                send(session, std::span(made.frame).subspan(cut), {});
     }
-    if (kind % 8 == 4 && !send(session, wire::encode_frame(script_->byte(), wire::Type::pong), {}))
-        return false;
+    if (kind % 8 == 4) {  // something unasked before it
+        const std::uint8_t request = script_->byte();
+        const Answer list = request % 2 == 0 ? pool_list(0) : Answer{};
+        const wire::Bytes unasked =
+            request % 2 == 0 ? list.frame : wire::encode_frame(request, wire::Type::pong);
+        if (!send(session, unasked, list.descriptors)) return false;
+    }
     return send(session, made.frame, made.descriptors);
 }
 
@@ -278,6 +283,8 @@ ScriptedDaemon::Answer ScriptedDaemon::right_answer(Session& session, const wire
             return with(wire::Type::done, wire::encode_frame(frame.request, wire::Type::done));
         case wire::Type::claim:
             return with(wire::Type::claimed, claimed(session, frame));
+        case wire::Type::ask_pools:
+            return pool_list(frame.request);
         case wire::Type::ping:
             return with(wire::Type::pong, wire::encode_frame(frame.request, wire::Type::pong));
         case wire::Type::bye:
@@ -308,12 +315,23 @@ ScriptedDaemon::Answer ScriptedDaemon::welcome(Session& session, const wire::Fra
     welcome.control_bytes = control_->control_bytes();
     welcome.page_bytes = asked->page_bytes;
     welcome.daemon_version = "scripted";
-    welcome.pools.push_back({control_->domain(), 3, "small", "/memfd", mapping_.size(), 4096});
+    welcome.pools.push_back(pool());
     Answer answer{wire::encode_frame(frame.request, welcome), {}};
     answer.descriptors.emplace_back(
         ::eventfd(0, EFD_CLOEXEC));  // stands for the lock, which only has to stay open
     answer.descriptors.push_back(odd_descriptor(0, memory_.get()));
     sent_types_.fetch_or(1u << static_cast<unsigned>(wire::Type::welcome), std::memory_order_relaxed);
+    return answer;
+}
+
+wire::PoolDescription ScriptedDaemon::pool() const {
+    return {control_->domain(), 3, "small", "/memfd", mapping_.size(), 4096};
+}
+
+ScriptedDaemon::Answer ScriptedDaemon::pool_list(std::uint32_t request) {
+    Answer answer{wire::encode_frame(request, wire::PoolList{{pool()}}), {}};
+    answer.descriptors.push_back(odd_descriptor(0, memory_.get()));
+    sent_types_.fetch_or(1u << static_cast<unsigned>(wire::Type::pool_list), std::memory_order_relaxed);
     return answer;
 }
 

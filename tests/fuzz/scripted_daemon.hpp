@@ -58,6 +58,8 @@ class ScriptedDaemon {
     Answer right_answer(Session& session, const wire::Frame& frame);
     Answer welcome(Session& session, const wire::Frame& frame);
     wire::Bytes claimed(Session& session, const wire::Frame& frame);
+    wire::PoolDescription pool() const;
+    Answer pool_list(std::uint32_t request);
     static bool send(Session& session, std::span<const std::byte> bytes,
                      std::span<const Descriptor> descriptors);
     void bend(Answer& answer, Input& script) const;

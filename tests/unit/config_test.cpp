@@ -129,7 +129,8 @@ TEST_CASE("every key is read, and its line is kept") {
         "\"WARNING\"\n"
         "log_file = \"/var/log/maru\"\nhost_id = \"node-7.rack_2\"\nevent_backend = \"epoll\"\n"
         "[control]\npool = \"b\"\nmax_objects = 1000\nmax_clients = 2\nmax_hosts = 1\nmax_namespaces = 1\n"
-        "max_pins = 64\nregion_size = \"4MiB\"\nmin_page = 8192\nkey_pin_ttl = \"1500ms\"\ncoherence = "
+        "max_pins = 64\nmax_pool_bytes = \"1GiB\"\nregion_size = \"4MiB\"\nmin_page = 8192\nkey_pin_ttl = "
+        "\"1500ms\"\ncoherence = "
         "\"local\"\n"
         "[eviction]\npolicy = \"none\"\nlow_free = \"1.5%\"\nhigh_free = 10\n"
         "[checksum]\nmode = \"verify\"\n"
@@ -153,6 +154,7 @@ TEST_CASE("every key is read, and its line is kept") {
     CHECK(config.control.max_hosts == 1);
     CHECK(config.control.max_namespaces == 1);
     CHECK(config.control.max_pins == 64);
+    CHECK(config.control.max_pool_bytes == 1 * GiB);
     CHECK(config.control.region_size == 4 * MiB);
     CHECK(config.control.min_page == 8192);
     CHECK(config.control.key_pin_ttl == std::chrono::milliseconds(1500));
@@ -182,8 +184,8 @@ TEST_CASE("every key is read, and its line is kept") {
         CHECK(config.origins.count("pool.b." + key.name.substr(5)) == 1);
     }
     CHECK(config.origins.at("daemon.socket_mode") == "maru.toml:3");
-    CHECK(config.origins.at("pool.b") == "maru.toml:34");
-    CHECK(config.origins.at("pool.b.reserve") == "maru.toml:45");
+    CHECK(config.origins.at("pool.b") == "maru.toml:35");
+    CHECK(config.origins.at("pool.b.reserve") == "maru.toml:46");
 }
 
 TEST_CASE("dotted keys and inline tables are the same as sections") {
@@ -263,6 +265,7 @@ TEST_CASE("a wrong type or value is an error with line, key, value and what is a
         {"control.max_hosts", "0", "a number from 1 to 64"},
         {"control.max_namespaces", "4097", "a number from 1 to 4096"},
         {"control.max_pins", "63", "a number from 64 to 16777216"},
+        {"control.max_pool_bytes", "\"1XiB\"", "0 for twice the pools of the format"},
         {"control.region_size", "\"3MiB\"", "power of two"},
         {"control.region_size", "\"2KiB\"", "power of two"},
         {"control.region_size", "\"2XiB\"", "power of two"},
@@ -656,6 +659,7 @@ TEST_CASE("--check-config says what is in effect, from where, and reads back as 
     };
     check_contains(lines("max_clients").at(0), {"max_clients = 10 ", "# " + file.path() + ":4"});
     check_contains(lines("max_pins").at(0), {"max_pins = 65536 ", "# default"});
+    check_contains(lines("max_pool_bytes").at(0), {"by the size of the pools"});
     check_contains(lines("log_level").at(0), {"\"debug\"", "# command line"});
     check_contains(lines("socket ").at(0), {"\"/x/maru.sock\"", "# command line"});
     check_contains(lines("group").at(0), {"no such group"});
@@ -668,7 +672,8 @@ TEST_CASE("--check-config says what is in effect, from where, and reads back as 
     const Config again = parsed(*text);
     for (const auto& key : config_keys()) {
         CAPTURE(key.name);
-        const std::set<std::string> settled = {"control.pool", "control.max_objects", "control.region_size"};
+        const std::set<std::string> settled = {"control.pool", "control.max_objects", "control.region_size",
+                                               "control.max_pool_bytes"};
         if (settled.count(key.name) == 0) CHECK(key.show(again) == key.show(*config));
     }
     const auto sizes = table::plan_control(format_plan(*config, {64 * MiB, 100 * MiB}));

@@ -5,6 +5,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -60,14 +61,18 @@ bool same(const Hello& a, const Hello& b) {
            a.start_time == b.start_time && a.exec_stamp == b.exec_stamp && a.random == b.random &&
            a.pid_namespace == b.pid_namespace;
 }
+bool same(const std::vector<PoolDescription>& a, const std::vector<PoolDescription>& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                      [](const auto& one, const auto& other) { return same(one, other); });
+}
+bool same(const PoolList& a, const PoolList& b) {
+    return same(a.pools, b.pools);
+}
 bool same(const Welcome& a, const Welcome& b) {
-    bool pools = a.pools.size() == b.pools.size();
-    for (std::size_t i = 0; pools && i < a.pools.size(); ++i)
-        pools = same(a.pools[i], b.pools[i]);
-    return pools && a.domain == b.domain && a.slot == b.slot && a.generation == b.generation &&
-           a.name_space == b.name_space && a.control_bytes == b.control_bytes &&
-           a.page_bytes == b.page_bytes && a.free_bytes == b.free_bytes &&
-           a.daemon_version == b.daemon_version;
+    return same(a.pools, b.pools) && a.domain == b.domain && a.slot == b.slot &&
+           a.generation == b.generation && a.name_space == b.name_space &&
+           a.control_bytes == b.control_bytes && a.page_bytes == b.page_bytes &&
+           a.free_bytes == b.free_bytes && a.daemon_version == b.daemon_version;
 }
 bool same(const Resume& a, const Resume& b) {
     return a.domain == b.domain && a.slot == b.slot && a.generation == b.generation && a.random == b.random &&
@@ -188,13 +193,14 @@ TEST_CASE("every message comes back as it went, and no shortened or lengthened o
     survives(some_claimed());
     survives(Claimed{});
     survives(GiveBack{{1, 2, 0xffffffff}});
+    survives(PoolList{{{Uuid::random(), 3, "more", "/dev/shm/more", 1 << 20, 4096, 0}}});
     survives(Admin{"keys", R"({"limit":10})"});
     survives(AdminAnswer{std::string(100'000, 'x')});
     survives(Failure{-3, std::string("with a zero \0 inside", 20)});
 }
 
 TEST_CASE("frames without content stay without") {
-    for (const Type type : {Type::bye, Type::ping, Type::pong, Type::done}) {
+    for (const Type type : {Type::bye, Type::ping, Type::pong, Type::done, Type::ask_pools}) {
         const Frame frame = whole(encode_frame(5, type));
         CHECK(open_empty(frame, type));
         CHECK_FALSE(open_empty(frame, Type::hello));
@@ -236,7 +242,7 @@ TEST_CASE("a header that is not ours is refused, and the stream stays refused") 
     CHECK(version.code == Code::version);
     CHECK(version.text.find("version 9") != std::string::npos);
     CHECK(refused(changed(good, 6, 0)).text.find("unknown type 0") != std::string::npos);
-    CHECK(refused(changed(good, 6, 14)).text.find("unknown type 14") != std::string::npos);
+    CHECK(refused(changed(good, 6, 16)).text.find("unknown type 16") != std::string::npos);
     CHECK(refused(changed(good, 7, 1)).text.find("unknown type") != std::string::npos);
     CHECK(refused(changed(good, 15, 1)).text.find("16777232 bytes") != std::string::npos);
 }

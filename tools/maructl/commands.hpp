@@ -37,6 +37,15 @@ int disconnect_client(const Options& options, const std::string& client, bool ki
 /// Gives back what the clients of a fenced host hold. Asks, unless `yes`.
 int release_host(const Options& options, std::uint64_t host, bool yes, bool dry_run);
 
+// -- pools of the running domain
+/// `pool`: KIND:WHAT[:SIZE], as the daemon's command line takes it.
+int add_pool(const Options& options, const std::string& pool);
+int drain_pool(const Options& options, const std::string& name);
+/// Evicts what nobody holds when `evict`, or when asked; refused, with who holds it, when something is left.
+int remove_pool(const Options& options, const std::string& name, bool evict);
+/// Adds pools that the daemon's config lists and that were not there before.
+int rescan(const Options& options);
+
 // -- DAX devices; no daemon is asked
 int list_devices(const Options& options);
 int show_device(const Options& options, const std::string& path);

@@ -242,6 +242,35 @@ void add_top(CLI::App& app, Line& line, Command* chosen) {
     add_devices(*command, line, chosen, false);
 }
 
+void add_pools(CLI::App& app, Line& line, Command* chosen) {
+    auto* pool =
+        add_command(app, "pool", "Add, drain and remove pools while the domain is in use",
+                    "maructl pool add shm:more:4GiB\n  maructl pool drain more\n  maructl pool remove more");
+    pool->require_subcommand(1);
+    auto* add = add_command(*pool, "add", "Take memory in; clients use it at once",
+                            "maructl pool add devdax:/dev/dax1.0\n  maructl pool add shm:more:4GiB");
+    add->add_option("POOL", line.file, "KIND:WHAT[:SIZE], as the daemon's --pool takes it")->required();
+    add->callback(
+        [chosen] { *chosen = [](const Line& given) { return add_pool(given.options, given.file); }; });
+    auto* drain = add_command(*pool, "drain", "Nothing new goes in; what is there ages out, nothing is moved",
+                              "maructl pool drain more");
+    drain->add_option("NAME", line.file, "Its name in `maructl pools`")->required();
+    drain->callback(
+        [chosen] { *chosen = [](const Line& given) { return drain_pool(given.options, given.file); }; });
+    auto* remove =
+        add_command(*pool, "remove", "Give an empty pool's memory back, or evict what nobody holds first",
+                    "maructl pool remove more\n  maructl pool remove -y more");
+    remove->add_option("NAME", line.file, "Its name in `maructl pools`")->required();
+    remove->add_flag("-y,--yes,--evict", line.yes, "Do not ask: drain it and evict what nobody holds");
+    remove->callback([chosen] {
+        *chosen = [](const Line& given) { return remove_pool(given.options, given.file, given.yes); };
+    });
+    add_command(app, "rescan",
+                "Look for pools of the config, and for DAX devices, that were not there before",
+                "maructl rescan")
+        ->callback([chosen] { *chosen = [](const Line& given) { return rescan(given.options); }; });
+}
+
 void add_data(CLI::App& app, Line& line, Command* chosen) {
     auto* get = add_command(app, "get", "Write a value to standard output or a file",
                             "maructl get model-a/chunk-7 -o chunk.bin\n  maructl get int:42 | sha256sum");
@@ -348,6 +377,7 @@ int run(std::vector<std::string> words) {
     add_lists(app, line, &chosen);
     add_offline(app, line, &chosen);
     add_devices(app, line, &chosen);
+    add_pools(app, line, &chosen);
     add_data(app, line, &chosen);
     add_client(app, line, &chosen);
     add_host(app, line, &chosen);

@@ -1,4 +1,5 @@
 #include "daemon/admin/answers.hpp"
+#include "table/pools.hpp"
 
 namespace maru::daemon {
 namespace {
@@ -9,20 +10,6 @@ const pool::Pool* open_pool(const DaemonFacts& facts, const std::string& name) {
     for (const auto& pool : *facts.pools)
         if (pool != nullptr && pool->name() == name) return pool.get();
     return nullptr;
-}
-
-const char* name_of(table::PoolState state) {
-    switch (state) {
-        case table::PoolState::none:
-            return "none";
-        case table::PoolState::active:
-            return "active";
-        case table::PoolState::draining:
-            return "draining";
-        case table::PoolState::removed:
-            return "removed";
-    }
-    return "unknown";
 }
 
 std::string instance_of(const table::Control& control, std::uint64_t holder_word) {
@@ -131,7 +118,7 @@ Json answer_pools(const Subject& subject) {
     for (std::uint32_t number = 0; number < control.pool_count(); ++number) {
         const auto& entry = control.pool(number);
         const auto state = static_cast<table::PoolState>(entry.state.load(shm::relaxed));
-        if (state == table::PoolState::none) continue;
+        if (state == table::PoolState::none || state == table::PoolState::removed) continue;
         const auto name = entry.name.get();
         const auto* open = open_pool(subject.facts, name);
         const std::uint64_t units = entry.unit_count.load(shm::relaxed);
@@ -140,7 +127,7 @@ Json answer_pools(const Subject& subject) {
         rows.push_back({{"pool", number},
                         {"name", wire::printable(name)},
                         {"kind", pool::name_of(static_cast<pool::Kind>(entry.kind.load(shm::relaxed)))},
-                        {"state", name_of(state)},
+                        {"state", table::name_of(state)},
                         {"path", open == nullptr ? "" : open->path()},
                         {"description", open == nullptr ? "" : open->describe()},
                         {"size", entry.bytes.load(shm::relaxed)},

@@ -1,5 +1,6 @@
 #include "daemon/admin/answers.hpp"
 #include "daemon/domain.hpp"
+#include "table/pools.hpp"
 
 namespace maru::daemon {
 namespace {
@@ -23,10 +24,7 @@ std::uint64_t monotonic_ms() {
 }
 
 std::uint64_t unit_bytes_of(const table::Control& control) {
-    std::uint64_t units = 0;
-    for (std::uint32_t number = 0; number < control.pool_count(); ++number)
-        units += control.pool(number).unit_count.load(shm::relaxed);
-    return units * control.region_unit();
+    return table::live_units(control) * control.region_unit();
 }
 
 /// Counts and times of each kind of request; `buckets` are between the ends in request_bounds_s.

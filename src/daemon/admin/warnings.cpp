@@ -1,6 +1,7 @@
 #include "daemon/admin/answers.hpp"
 #include "daemon/domain.hpp"
 #include "table/hosts.hpp"
+#include "table/pools.hpp"
 
 namespace maru::daemon {
 namespace {
@@ -59,9 +60,7 @@ void warn_of_hosts(const Subject& subject, Warnings* warnings) {
 }
 
 void warn_of_space(const Subject& subject, const Sums& sums, Warnings* warnings) {
-    std::uint64_t total = 0;
-    for (std::uint32_t number = 0; number < subject.control.pool_count(); ++number)
-        total += subject.control.pool(number).unit_count.load(shm::relaxed) * subject.control.region_unit();
+    const std::uint64_t total = table::live_units(subject.control) * subject.control.region_unit();
     const auto claimed = sums.units * subject.control.region_unit();
     const auto free = sums.bytes.free + (total > claimed ? total - claimed : 0);
     if (total == 0 || static_cast<double>(free) * 100 > static_cast<double>(total) * 2) return;

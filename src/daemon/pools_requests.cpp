@@ -1,0 +1,143 @@
+// What administrators ask about pools: maructl pool add, drain and remove, and rescan.
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "daemon/config_check.hpp"
+#include "daemon/pools.hpp"
+#include "table/clients.hpp"
+
+namespace maru::daemon {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string text_of(const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+struct Wish {
+    std::string what;
+    bool evict = false;
+};
+
+/// {"NAME": text, "evict": true or false}; the latter where it is taken.
+Result<Wish> wish_of(const std::string& command, const std::string& arguments, const char* name,
+                     bool takes_evict) {
+    const auto json = Json::parse(arguments, nullptr, false);
+    const bool whole =
+        json.is_object() && json.contains(name) && json[name].is_string() &&
+        std::all_of(json.items().begin(), json.items().end(), [&](const auto& item) {
+            return item.key() == name || (takes_evict && item.key() == "evict" && item.value().is_boolean());
+        });
+    if (!whole)
+        return Error{Code::invalid, "\"" + command + "\" takes {\"" + name + "\": text" +
+                                        (takes_evict ? ", \"evict\": true or false}" : "}")};
+    return Wish{json[name].get<std::string>(), json.value("evict", false)};
+}
+
+Json json_of(const table::PoolContent& content) {
+    return {{"regions", content.regions},
+            {"published", content.published},
+            {"reserved", content.reserved},
+            {"retired", content.retired},
+            {"bad", content.bad}};
+}
+
+Json holders(const table::Control& control, std::uint32_t number) {
+    auto rows = Json::array();
+    for (const auto& holder : table::holders_of(control, number)) {
+        const auto client = table::read_client(control, holder.slot);
+        rows.push_back({{"slot", holder.slot},
+                        {"instance_id", client ? client->facts.instance_id : std::string()},
+                        {"pages", holder.pages}});
+    }
+    return rows;
+}
+
+}  // namespace
+
+bool Pools::knows(const std::string& command) {
+    return command == "pool_add" || command == "pool_drain" || command == "pool_remove" ||
+           command == "rescan";
+}
+
+Result<std::string> Pools::answer(const std::string& command, const std::string& arguments,
+                                  std::uint32_t user) {
+    // Memory is made and deleted by the daemon's right: lent only to who has it.
+    if (user != 0 && user != ::geteuid())
+        return Error{Code::denied, "only root and the daemon's own user (" + std::to_string(::geteuid()) +
+                                       ") may change pools, this is user " + std::to_string(user)};
+    if (command == "rescan") return answer_rescan();
+    const bool removes = command == "pool_remove";
+    const auto wish = wish_of(command, arguments, command == "pool_add" ? "pool" : "name", removes);
+    if (!wish) return wish.error();
+    if (removes) return answer_remove(wish->what, wish->evict);
+    return command == "pool_add" ? answer_add(wish->what) : answer_drain(wish->what);
+}
+
+Result<std::string> Pools::answer_add(const std::string& argument) {
+    // A kind that has no name of its own gets the first number that is free.
+    std::size_t position = 0;
+    Result<PoolSource> source = Error{Code::invalid, ""};
+    for (bool taken = true; taken; ++position) {
+        source = parse_pool_argument(argument, position);
+        if (!source) return source.error();
+        taken = named(source->config.name) && position < table::max_pools &&
+                source->config.kind != pool::Kind::shm;
+    }
+    if (source->config.path == "any")
+        return Error{Code::invalid,
+                     "--pool " + argument +
+                         ": \"any\" is for the config, where it goes on looking; name one device "
+                         "(maructl device list)"};
+    const auto number = add(source->config, argument);
+    if (!number) return number.error();
+    const auto view = table::read_pool(control_, *number);
+    return text_of({{"pool", *number},
+                    {"name", source->config.name},
+                    {"kind", pool::name_of(source->config.kind)},
+                    {"size", view ? view->bytes : 0},
+                    {"units", view ? view->unit_count : 0},
+                    {"path", parts_.domain.pools[*number]->path()}});
+}
+
+Result<std::string> Pools::answer_drain(const std::string& name) {
+    const auto number = named(name);
+    if (!number) return number.error();
+    if (auto allowed = may_leave(*number); !allowed) return allowed.error();
+    (void)table::begin_drain(parts_.worker, *number);
+    if (draining_ == 0) drain_on();
+    return text_of({{"pool", *number},
+                    {"name", name},
+                    {"state", "draining"},
+                    {"left", json_of(table::content_of(control_, *number))},
+                    {"holders", holders(control_, *number)}});
+}
+
+Result<std::string> Pools::answer_remove(const std::string& name, bool evict) {
+    const auto number = named(name);
+    if (!number) return number.error();
+    const bool listed = std::any_of(parts_.config.pools.begin(), parts_.config.pools.end(),
+                                    [&](const auto& pool) { return pool.name == name; });
+    const auto removal = remove(*number, evict);
+    if (!removal) return removal.error();
+    return text_of({{"pool", *number},
+                    {"name", name},
+                    {"removed", removal->removed},
+                    {"over", removal->pass_is_over},
+                    {"in_config", listed},
+                    {"left", json_of(table::content_of(control_, *number))},
+                    {"holders", removal->removed ? Json::array() : holders(control_, *number)}});
+}
+
+std::string Pools::answer_rescan() {
+    const auto result = rescan();
+    auto refused = Json::array();
+    for (const auto& [name, reason] : result.refused)
+        refused.push_back({{"name", name}, {"reason", reason}});
+    return text_of({{"added", result.added}, {"refused", refused}});
+}
+
+}  // namespace maru::daemon

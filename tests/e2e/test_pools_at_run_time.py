@@ -1,0 +1,311 @@
+"""Pools that are added, drained and removed while clients work: what they read, where it goes, what a death leaves."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import subprocess
+
+import harness
+import pytest
+from harness import KIB, MIB, MISS, OK, SHM, Domain, wait_until
+
+PAGE = 64 * KIB
+
+
+class GrowingDomain(Domain):
+    """A domain whose further pools are taken away at its end."""
+
+    def __init__(self, **options):
+        super().__init__(**{"pool": "16MiB", **options})
+        self.more = []  # names of pools in /dev/shm
+        self.config_pools = []
+
+    def pool_sections(self):
+        return super().pool_sections() + getattr(self, "config_pools", [])
+
+    def name(self, letter):
+        """Of a pool that nobody else has; its file has the process in its name, so that a leftover is noticed."""
+        name = f"e2e-{self.unique}-{letter}"
+        self.more.append(name)
+        return name
+
+    def file_of(self, name):
+        return SHM / f"maru-{name}-{os.geteuid()}"
+
+    def add(self, letter, size="16MiB"):
+        name = self.name(letter)
+        self.ask("pool", "add", f"shm:{name}:{size}")
+        return name
+
+    def pools(self):
+        return {row["name"]: row for row in self.ask("pools")["pools"]}
+
+    def finish(self):
+        try:
+            super().finish()
+        finally:
+            for name in self.more:
+                for path in (self.file_of(name), pathlib.Path(f"{self.file_of(name)}.lock")):
+                    path.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def growing(make_domain):
+    return make_domain(kind=GrowingDomain)
+
+
+def writer(domain, **options):
+    return domain.engine(pool=2 * MIB, page=PAGE, **options)
+
+
+def fill(engine, first, count, size=PAGE - 100):
+    for number in range(first, first + count):
+        engine.good("put", key=f"k{number}", id=number + 1, size=size)
+
+
+def read(engine, numbers):
+    return {number: engine("get", key=f"k{number}") for number in numbers}
+
+
+def in_pool(domain, name):
+    """Numbers of the keys whose page lies in this pool."""
+    pool = domain.pools()[name]["pool"]
+    regions = {row["region"] for row in domain.ask("regions")["regions"] if row["pool"] == pool}
+    return sorted(int(row["key"][1:]) for row in domain.keys() if row["region"] in regions)
+
+
+def grown(domain):
+    """A reader that is connected before a pool is added, and objects in the old and in the new pool."""
+    reader = domain.engine("no_claim")
+    engine = writer(domain)
+    fill(engine, 0, 120)
+    name = domain.add("b")
+    fill(engine, 1000, 200)
+    return engine, reader, name
+
+
+def test_who_was_connected_before_reads_and_writes_the_new_pool(growing):
+    engine, reader, name = grown(growing)
+    there = in_pool(growing, name)
+    assert len(there) >= 50, "the new pool was not used"
+    answers = read(reader, there)
+    assert all(answer.status == OK and answer.right for answer in answers.values())
+    assert all(answer.status == OK for answer in read(reader, range(120)).values()), "growth evicted something"
+    assert growing.pools()[name]["state"] == "active"
+    growing.check_clean()
+
+
+def test_a_reader_that_was_stopped_maps_what_it_meets(growing):
+    """It has not read what it was told: the page's pool is asked for by whoever meets it."""
+    reader = growing.engine("no_claim")
+    engine = writer(growing)
+    reader.signal(signal.SIGSTOP)
+    name = growing.add("b")
+    fill(engine, 0, 300)
+    there = in_pool(growing, name)
+    assert there
+    reader.signal(signal.SIGCONT)
+    assert all(answer.status == OK and answer.right for answer in read(reader, there).values())
+
+
+def test_what_is_in_a_pool_that_drains_stays_and_nothing_goes_in(growing):
+    engine, reader, name = grown(growing)
+    before = in_pool(growing, name)
+    growing.ask("pool", "drain", name)
+    assert growing.pools()[name]["state"] == "draining"
+    assert all(answer.status == OK and answer.right for answer in read(reader, before).values())
+    fill(engine, 5000, 300)
+    new = [number for number in in_pool(growing, name) if number >= 5000]
+    assert new == [], f"{len(new)} objects went into a pool that drains"
+    growing.check_clean()
+
+
+def test_remove_evicts_what_nobody_holds_and_gives_the_memory_back(growing):
+    engine, reader, name = grown(growing)
+    there = in_pool(growing, name)
+    refused = growing.maructl("pool", "remove", name)
+    assert refused.code == 1 and "not empty" in refused.err and "pool drain" in refused.err, refused
+    assert growing.ask("pool", "remove", "-y", name)["removed"] is True
+    assert name not in growing.pools()
+    assert not growing.file_of(name).exists()
+    assert all(answer.status == MISS for answer in read(reader, there).values())
+    mapped = lambda engine: name in pathlib.Path(f"/proc/{engine.pid}/maps").read_text()
+    wait_until(lambda: not mapped(engine) and not mapped(reader), "clients have let go of the pool")
+    fill(engine, 7000, 50)
+    growing.check_clean()
+    # Its units are another pool's now.
+    other = growing.add("c")
+    fill(engine, 8000, 200)
+    there = in_pool(growing, other)
+    assert there and all(answer.right for answer in read(reader, there).values())
+    growing.check_clean()
+
+
+def test_a_pinned_object_keeps_its_pool_and_says_by_whom(growing):
+    engine, reader, name = grown(growing)
+    there = in_pool(growing, name)
+    reader.good("retrieve", key=f"k{there[0]}")
+    refused = growing.maructl("pool", "remove", "-y", name)
+    assert refused.code == 1 and reader.name in refused.err and "1 objects" in refused.err, refused
+    assert reader("verify").right
+    assert growing.pools()[name]["state"] == "draining"
+    reader.good("release")
+    assert growing.ask("pool", "remove", "-y", name)["removed"] is True
+    growing.check_clean()
+
+
+def test_a_restart_keeps_added_pools_and_goes_on_with_a_drain(growing):
+    engine, reader, name = grown(growing)
+    there = in_pool(growing, name)
+    growing.restart()
+    assert growing.pools()[name]["state"] == "active"
+    assert all(answer.right for answer in read(growing.engine("no_claim"), there).values())
+    growing.ask("pool", "drain", name)
+    growing.restart()
+    assert growing.pools()[name]["state"] == "draining"
+    fill(engine, 5000, 100)
+    assert [number for number in in_pool(growing, name) if number >= 5000] == []
+    assert growing.ask("pool", "remove", "-y", name)["removed"] is True
+    assert growing.stop() == 0
+    growing.start()
+    assert name not in growing.pools() and not growing.file_of(name).exists()
+    assert engine("put", key="after", id=1, size=1000).status == OK
+    growing.check_clean()
+
+
+def test_a_client_meets_a_new_pool_while_no_daemon_runs(growing):
+    """A miss with a reason, never a crash; it is found when the daemon is back."""
+    reader = growing.engine("no_claim", timeout=500)
+    engine = writer(growing)
+    reader.signal(signal.SIGSTOP)
+    name = growing.add("b")
+    fill(engine, 0, 300)
+    there = in_pool(growing, name)
+    growing.kill()
+    reader.signal(signal.SIGCONT)
+    # What lies in its socket may still reach it; both are right answers.
+    answer = reader("get", key=f"k{there[0]}")
+    assert answer.status in (OK, MISS), answer
+    growing.start()
+    wait_until(lambda: reader("get", key=f"k{there[0]}").status == OK, "the object is found again")
+
+
+def test_reload_adds_what_the_config_lists_and_says_what_stays(growing):
+    name = growing.name("b")
+    growing.config_pools.append({"name": name, "kind": "shm", "size": "16MiB", "prefault": "none"})
+    growing.write_config()
+    growing.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: name in growing.pools(), "the pool of the config is there")
+    assert growing.ask("rescan") == {"added": [], "refused": []}
+    growing.config_pools[0]["size"] = "32MiB"
+    growing.write_config()
+    growing.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: "[[pool]] of a pool that is in use has changed" in growing.log_tail(),
+               "the change that is not made is named")
+    # Removed, it comes back with a restart, and the log says why.
+    growing.config_pools[0]["size"] = "16MiB"
+    growing.write_config()
+    said = growing.maructl("pool", "remove", "-y", name)
+    assert said.code == 0 and "still lists it" in said.text, said
+    assert name not in growing.pools()
+    growing.restart()
+    assert name in growing.pools() and "was removed at run time, and the config still lists it" in growing.log_tail()
+
+
+def test_sparse_pool_beyond_200_gib(make_domain):
+    domain = make_domain(kind=GrowingDomain, pool="64MiB", settings={"control": {"max_pool_bytes": "300GiB",
+                                                                   "region_size": "8MiB", "max_objects": 4096}})
+    name = domain.name("big")
+    domain.config_pools.append({"name": name, "kind": "shm", "size": "210GiB", "reserve": False,
+                                "hugepages": "never", "prefault": "none"})
+    domain.write_config()
+    domain.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: name in domain.pools(), "the large pool is there", within_s=20)
+    engine = writer(domain)
+    fill(engine, 0, 1200)
+    assert in_pool(domain, name)
+    domain.check_clean()
+
+
+def refused(domain, *words):
+    ended = domain.maructl("pool", *words)
+    assert ended.code in (1, 2) and ended.err.startswith("maructl: "), ended
+    return ended.err
+
+
+def test_bad_input_is_refused_and_changes_nothing(growing):
+    before = growing.pools()
+    assert "not a kind of pool" in refused(growing, "add", "tape:x:1GiB")
+    assert "shm:NAME:SIZE" in refused(growing, "add", "shm")
+    assert "absolute path" in refused(growing, "add", "fsdax:here:1GiB")
+    assert "below 4 KiB" in refused(growing, "add", "shm:tiny:1")
+    assert "no room for one unit" in refused(growing, "add", f"shm:{growing.name('s')}:64KiB")
+    assert "control.max_pool_bytes" in refused(growing, "add", f"shm:{growing.name('l')}:1TiB")
+    assert "is taken" in refused(growing, "add", "shm:test:16MiB")
+    assert "/dev/dax77.0" in refused(growing, "add", "devdax:/dev/dax77.0")
+    assert "goes on looking" in refused(growing, "add", "devdax:any")
+    assert "there is no pool" in refused(growing, "drain", "nobody")
+    assert "there is no pool" in refused(growing, "remove", "-y", "nobody")
+    assert "control region" in refused(growing, "drain", "test")
+    assert "control region" in refused(growing, "remove", "-y", "test")
+    there = growing.name("there")
+    growing.file_of(there).write_bytes(b"precious")
+    assert "exists already" in refused(growing, "add", f"shm:{there}:16MiB")
+    assert growing.file_of(there).read_bytes() == b"precious"
+    assert growing.pools().keys() == before.keys()
+    growing.check_clean()
+
+
+def test_another_user_may_not_change_pools(growing):
+    if os.geteuid() != 0:
+        pytest.fail("this test needs root to become another user")
+    os.chmod(growing.folder, 0o755)
+    os.chmod(growing.socket, 0o666)
+    ended = growing.maructl("pool", "add", f"shm:{growing.name('u')}:16MiB", user=65534)
+    assert ended.code == 1 and "only root and the daemon's own user" in ended.err, ended
+
+
+def test_a_shared_domain_takes_no_pool_at_run_time(make_domain):
+    domain = make_domain(kind=GrowingDomain, start=False, settings={"control": {"coherence": "hardware"}})
+    assert harness.run(harness.MARU, "--config", domain.config, "--format", "-y").code == 0
+    domain.start()
+    assert "shared by hosts" in refused(domain, "add", f"shm:{domain.name('b')}:16MiB")
+
+
+def test_kill_the_daemon_at_any_time_of_add_drain_and_remove(growing):
+    """Its successor finishes or undoes; what is active afterwards is whole, and no file is left without its pool."""
+    engine = writer(growing)
+    fill(engine, 0, 50)
+    for round_ in range(12):
+        name = growing.name(f"r{round_}")
+        for words in (("add", f"shm:{name}:16MiB"), ("drain", name), ("remove", "-y", name)):
+            asked = subprocess.Popen([harness.MARUCTL, "--socket", growing.socket, "pool", *words],
+                                     stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                asked.wait(0.001 * round_)
+            growing.kill()
+            asked.wait(20)
+            growing.start()
+            state = growing.pools().get(name, {}).get("state")
+            assert state in (None, "active", "draining"), state
+            assert growing.file_of(name).exists() == (state is not None), (words, state)
+        if name in growing.pools():
+            assert growing.ask("pool", "remove", "-y", name)["removed"] is True
+        assert engine("put", key=f"round{round_}", id=1, size=1000).status == OK
+        growing.check_clean()
+    assert all(answer.right for answer in read(engine, range(50)).values())
+
+
+def test_a_killed_client_does_not_keep_the_units(growing):
+    """Stopped before it let go, then killed: its slot is swept, and the units are free again."""
+    engine, reader, name = grown(growing)
+    reader.signal(signal.SIGSTOP)
+    assert growing.ask("pool", "remove", "-y", name)["removed"] is True
+    other = growing.name("c")
+    size = growing.pools()["test"]["units"] and "100MiB"
+    waiting = growing.maructl("pool", "add", f"shm:{other}:{size}")
+    assert waiting.code == 1 and "slot:" in waiting.err, waiting
+    reader.signal(signal.SIGKILL)
+    wait_until(lambda: growing.maructl("pool", "add", f"shm:{other}:{size}").code == 0, "the units are free again")
+    growing.check_clean()
