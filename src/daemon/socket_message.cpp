@@ -1,27 +1,10 @@
 #include "daemon/socket_message.hpp"
 
-#include <cstring>
 #include <utility>
 
+#include "wire/beside.hpp"
+
 namespace maru::daemon {
-namespace {
-
-/// The descriptors beside a message; whatever else stands there is passed over.
-std::vector<Descriptor> take_descriptors(msghdr& message) {
-    std::vector<Descriptor> taken;
-    for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
-        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-        const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (std::size_t i = 0; i < count; ++i) {
-            int number = -1;
-            std::memcpy(&number, CMSG_DATA(part) + i * sizeof(int), sizeof number);
-            taken.emplace_back(number);
-        }
-    }
-    return taken;
-}
-
-}  // namespace
 
 msghdr* IncomingMessage::prepare() {
     part_ = {buffer_, sizeof buffer_};
@@ -38,7 +21,7 @@ Received IncomingMessage::take(int result) {
     received.result = result;
     if (result < 0) return received;
     received.bytes = {buffer_, static_cast<std::size_t>(result)};
-    received.descriptors = take_descriptors(message_);
+    received.descriptors = wire::take_descriptors(message_);
     received.descriptors_lost = (message_.msg_flags & MSG_CTRUNC) != 0;
     return received;
 }
@@ -48,13 +31,7 @@ OutgoingMessage::OutgoingMessage(std::vector<std::byte> bytes, const std::vector
     if (descriptors.empty()) return;
     control_.resize(CMSG_SPACE(descriptors.size() * sizeof(int)));
     msghdr shape{};
-    shape.msg_control = control_.data();
-    shape.msg_controllen = control_.size();
-    cmsghdr* head = CMSG_FIRSTHDR(&shape);
-    head->cmsg_level = SOL_SOCKET;
-    head->cmsg_type = SCM_RIGHTS;
-    head->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
-    std::memcpy(CMSG_DATA(head), descriptors.data(), descriptors.size() * sizeof(int));
+    wire::put_descriptors(shape, control_, descriptors);
 }
 
 msghdr* OutgoingMessage::prepare() {

@@ -10,26 +10,13 @@
 #include <cerrno>
 #include <cstring>
 
+#include "wire/beside.hpp"
+
 namespace maru::wire {
 namespace {
 
 Error system_error(Code code, const std::string& what) {
     return {code, what + ": " + std::strerror(errno)};
-}
-
-// Descriptors of one received piece; all of them are owned before anything can fail.
-std::vector<Descriptor> take_descriptors(msghdr& message) {
-    std::vector<Descriptor> descriptors;
-    for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr; part = CMSG_NXTHDR(&message, part)) {
-        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS) continue;
-        const std::size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-        for (std::size_t i = 0; i < count; ++i) {
-            int number = -1;
-            std::memcpy(&number, CMSG_DATA(part) + i * sizeof(int), sizeof number);
-            descriptors.emplace_back(number);
-        }
-    }
-    return descriptors;
 }
 
 std::uint32_t request_of(const Bytes& frame) {
@@ -119,15 +106,7 @@ Result<void> Stream::send(const Bytes& frame, Deadline deadline, std::span<const
         msghdr message{};
         message.msg_iov = &piece;
         message.msg_iovlen = 1;
-        if (sent == 0 && !descriptors.empty()) {
-            message.msg_control = room;
-            message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
-            cmsghdr* part = CMSG_FIRSTHDR(&message);
-            part->cmsg_level = SOL_SOCKET;
-            part->cmsg_type = SCM_RIGHTS;
-            part->cmsg_len = CMSG_LEN(descriptors.size_bytes());
-            std::memcpy(CMSG_DATA(part), descriptors.data(), descriptors.size_bytes());
-        }
+        if (sent == 0 && !descriptors.empty()) put_descriptors(message, room, descriptors);
         const ssize_t step = ::sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (step > 0) {
             sent += static_cast<std::size_t>(step);
@@ -154,6 +133,7 @@ Result<bool> Stream::receive_piece() {
         if (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK) return false;
         return system_error(Code::unavailable, "the daemon has gone");
     }
+    // All of them are owned before anything can fail.
     auto descriptors = take_descriptors(message);
     if (got == 0) return Error{Code::unavailable, "the daemon closed the connection"};
     if ((message.msg_flags & MSG_CTRUNC) != 0)

@@ -12,6 +12,7 @@
 #include "small_domain.hpp"
 #include "table/regions.hpp"
 #include "table/sweep.hpp"
+#include "wire/beside.hpp"
 
 namespace maru::fuzz {
 namespace {
@@ -26,15 +27,7 @@ bool send_beside(int socket, std::span<const std::byte> bytes, std::span<const i
     msghdr message{};
     message.msg_iov = &piece;
     message.msg_iovlen = 1;
-    if (!descriptors.empty()) {
-        message.msg_control = room;
-        message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
-        cmsghdr* part = CMSG_FIRSTHDR(&message);
-        part->cmsg_level = SOL_SOCKET;
-        part->cmsg_type = SCM_RIGHTS;
-        part->cmsg_len = CMSG_LEN(descriptors.size_bytes());
-        std::memcpy(CMSG_DATA(part), descriptors.data(), descriptors.size_bytes());
-    }
+    if (!descriptors.empty()) wire::put_descriptors(message, room, descriptors);
     return ::sendmsg(socket, &message, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0;
 }
 

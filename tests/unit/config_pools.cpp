@@ -2,46 +2,10 @@
 #include <doctest/doctest.h>
 
 #include "base/size.hpp"
-#include "daemon/config.hpp"
+#include "config_words.hpp"
 
 using namespace maru;
 using namespace maru::daemon;
-
-namespace {
-
-Config parsed(const std::string& text) {
-    auto config = parse_config(text, "maru.toml");
-    INFO((config ? text : text + "\n" + config.error().text));
-    REQUIRE(config);
-    return *config;
-}
-
-std::string refusal(const std::string& text) {
-    const auto config = parse_config(text, "maru.toml");
-    INFO(text);
-    REQUIRE_FALSE(config);
-    CHECK(config.error().code == Code::invalid);
-    return config.error().text;
-}
-
-/// The error of a text names all of these.
-void check_refused(const std::string& text, std::initializer_list<std::string> parts) {
-    const std::string error = refusal(text);
-    for (const auto& part : parts) {
-        INFO("\"" << part << "\" in \"" << error << "\"");
-        CHECK(error.find(part) != std::string::npos);
-    }
-}
-
-CommandLine with_pools(std::vector<std::string> pools) {
-    CommandLine line;
-    line.pools = std::move(pools);
-    return line;
-}
-
-const std::string one_pool = "[[pool]]\nkind = \"shm\"\nsize = \"64MiB\"\n";
-
-}  // namespace
 
 TEST_CASE("each kind is written on the command line in its own way") {
     const auto config =

@@ -17,6 +17,7 @@
 #include "base/log.hpp"
 #include "base/size.hpp"
 #include "base/uuid.hpp"
+#include "config_words.hpp"
 #include "daemon/config.hpp"
 #include "daemon/config_check.hpp"
 #include "daemon/config_keys.hpp"
@@ -25,39 +26,6 @@ using namespace maru;
 using namespace maru::daemon;
 
 namespace {
-
-Config parsed(const std::string& text) {
-    auto config = parse_config(text, "maru.toml");
-    INFO((config ? text : text + "\n" + config.error().text));
-    REQUIRE(config);
-    return *config;
-}
-
-std::string refusal(const std::string& text) {
-    const auto config = parse_config(text, "maru.toml");
-    INFO(text);
-    REQUIRE_FALSE(config);
-    CHECK(config.error().code == Code::invalid);
-    return config.error().text;
-}
-
-/// The error of a text names all of these.
-void check_refused(const std::string& text, std::initializer_list<std::string> parts) {
-    const std::string error = refusal(text);
-    for (const auto& part : parts) {
-        INFO("\"" << part << "\" in \"" << error << "\"");
-        CHECK(error.find(part) != std::string::npos);
-    }
-}
-
-void check_contains(const std::string& text, std::initializer_list<std::string> parts) {
-    for (const auto& part : parts) {
-        INFO("\"" << part << "\" in \"" << text << "\"");
-        CHECK(text.find(part) != std::string::npos);
-    }
-}
-
-const std::string one_pool = "[[pool]]\nkind = \"shm\"\nsize = \"64MiB\"\n";
 
 /// Sets or clears a variable of the environment, and puts it back.
 class Variable {
@@ -99,12 +67,6 @@ class TemporaryFile {
   private:
     std::filesystem::path path_;
 };
-
-CommandLine with_pools(std::vector<std::string> pools) {
-    CommandLine line;
-    line.pools = std::move(pools);
-    return line;
-}
 
 std::string show(const Config& config, const std::string& name) {
     for (const auto& key : config_keys())

@@ -60,16 +60,10 @@ Result<void> run_micro(const Request& request) {
                       std::to_string(key_bytes) + " bytes, warm; " + describe_tables(client->get()),
                   request.quick);
     const Bench bench{sizes, **domain, client->get(), keys, spare, report};
-    if (!request.json.empty())  // now, rather than after everything was measured
-        if (auto writable = report.write_json(request.json); !writable) return writable;
+    if (auto writable = report.write_json(request.json); !writable) return writable;
     const auto measured = filled ? measure_all(bench) : filled;
     if (!(*domain)->is_private()) remove_everything(bench);
-    if (!request.json.empty())
-        if (auto written = report.write_json(request.json); !written) return written;
-    if (!measured) return measured;
-    if (!report.complete())
-        return Error{Code::unavailable, "some rows could not be measured; the notes say why"};
-    return {};
+    return report.finish(measured, request.json);
 }
 
 }  // namespace maru::bench

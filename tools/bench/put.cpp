@@ -324,18 +324,12 @@ Result<void> run_put(const Request& request) {
                       " of objects take turns, one warm source, " +
                       (known ? pages_of(pool.base) : std::string("pages of unknown size")),
                   request.quick);
-    if (!request.json.empty())  // now, rather than after everything was measured
-        if (auto writable = report.write_json(request.json); !writable) return writable;
+    if (auto writable = report.write_json(request.json); !writable) return writable;
     const auto measured = measure_all(**small, **large, **few, sizes, &report);
     if (!(*domain)->is_private())
         for (Side* side : {small->get(), large->get(), few->get()})
             side->remove();
-    if (!request.json.empty())
-        if (auto written = report.write_json(request.json); !written) return written;
-    if (!measured) return measured;
-    if (!report.complete())
-        return Error{Code::unavailable, "some rows could not be measured; the notes say why"};
-    return {};
+    return report.finish(measured, request.json);
 }
 
 }  // namespace maru::bench

@@ -222,16 +222,10 @@ Result<void> run_python(const Request& request) {
     Report report(machine_conditions() + "\n" + std::to_string(sizes.objects) + " objects, keys of " +
                       std::to_string(key_bytes) + " bytes as str, warm",
                   request.quick);
-    if (!request.json.empty())
-        if (auto writable = report.write_json(request.json); !writable) return writable;
+    if (auto writable = report.write_json(request.json); !writable) return writable;
     auto measured = measure_lookups(request, sizes, &report);
     if (measured) measured = measure_puts(request, sizes, &report);
-    if (!request.json.empty())
-        if (auto written = report.write_json(request.json); !written) return written;
-    if (!measured) return measured;
-    if (!report.complete())
-        return Error{Code::unavailable, "some rows could not be measured; the notes say why"};
-    return {};
+    return report.finish(measured, request.json);
 }
 
 }  // namespace maru::bench

@@ -47,15 +47,9 @@ Result<void> run_recovery(const Request& request) {
                       pages_of(&control->record(0)),
                   request.quick);
     const Recovery recovery{sizes, **domain, client->get(), *control, report};
-    if (!request.json.empty())  // now, rather than after everything was measured
-        if (auto writable = report.write_json(request.json); !writable) return writable;
+    if (auto writable = report.write_json(request.json); !writable) return writable;
     const auto measured = measure_all(recovery, request.idle_seconds);
-    if (!request.json.empty())
-        if (auto written = report.write_json(request.json); !written) return written;
-    if (!measured) return measured;
-    if (!report.complete())
-        return Error{Code::unavailable, "some rows could not be measured; the notes say why"};
-    return {};
+    return report.finish(measured, request.json);
 }
 
 }  // namespace maru::bench

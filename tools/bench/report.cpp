@@ -147,6 +147,7 @@ void Report::add(Figure figure) {
 }
 
 Result<void> Report::write_json(const std::string& file) const {
+    if (file.empty()) return {};
     auto list = nlohmann::ordered_json::array();
     for (const Figure& figure : figures_) {
         nlohmann::ordered_json object;
@@ -172,6 +173,13 @@ Result<void> Report::write_json(const std::string& file) const {
     if (!out)
         return Error{Code::invalid, "cannot write " + file + ": check that the folder exists and has room"};
     return {};
+}
+
+Result<void> Report::finish(const Result<void>& measured, const std::string& json) const {
+    if (auto written = write_json(json); !written) return written;
+    if (measured && !complete_)
+        return Error{Code::unavailable, "some rows could not be measured; the notes say why"};
+    return measured;
 }
 
 }  // namespace maru::bench

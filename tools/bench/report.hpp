@@ -62,8 +62,10 @@ class Report {
     /// `conditions` are the circumstances that every figure shares: page size, objects, load.
     explicit Report(std::string conditions, bool quick);
     void add(Figure figure);
-    bool complete() const { return complete_; }
+    /// To this file, if one is named. Asked before the first round too, so that a wrong name costs no run.
     Result<void> write_json(const std::string& file) const;
+    /// The end of a run: writes what there is, then says how the run went or that a row is missing.
+    Result<void> finish(const Result<void>& measured, const std::string& json) const;
 
   private:
     std::string conditions_;
