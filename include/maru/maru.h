@@ -40,7 +40,7 @@ typedef enum maru_status {
     MARU_ERR_TIMEOUT = -9,
     MARU_ERR_CONTENDED = -10,  /* gave up after many rounds against other writers of this key */
     MARU_ERR_INDEX_FULL = -11, /* no index slot left near this key */
-    MARU_ERR_DAMAGED = -12,    /* shared memory does not make sense */
+    MARU_ERR_DAMAGED = -12,    /* shared memory does not make sense, or the domain's tables have gone */
     MARU_ERR_POISONED = -13,
     MARU_ERR_DENIED = -14,
     MARU_ERR_VERSION = -15

@@ -41,10 +41,15 @@ struct Piece {
 
 maru_status release_one(Call& call, maru_view* view) {
     // Also a fenced client gives its leases back: a sweep that found them would only do the same.
-    if (view->token == 0 || call.worker().release(view->token) != Code::ok) [[unlikely]]
-        return call.active()
-                   ? fail(Code::invalid, "this view does not name a standing lease: it was released already")
-                   : call.status();
+    if (view->token == 0 || call.worker().release(view->token) != Code::ok) [[unlikely]] {
+        if (call.active())
+            return fail(Code::invalid, "this view does not name a standing lease: it was released already");
+        // The word has gone with the control region; that the view has come back counts at the close.
+        table::PinSlot slot;
+        auto& pins = call.worker().pins();
+        if (call.client().memory->is_lost() && pins.find(view->token, &slot)) pins.clear(slot);
+        return call.status();
+    }
     view->token = 0;
     view->data = nullptr;
     return MARU_OK;
@@ -91,6 +96,8 @@ maru_status hand_out(Call& call, const table::View& found, maru_view* view) {
     maru_status why = MARU_ERR_DAMAGED;
     if (data == nullptr) [[unlikely]]
         data = client.find_address(found.location, &why);
+    if (client.memory->is_lost()) [[unlikely]]
+        return fail_lost();  // length and place may be zeroes that were read in its stead
     if (data == nullptr || found.length > found.location.page_bytes()) [[unlikely]] {
         (void)call.worker().release(found.token);
         if (data == nullptr) return why;

@@ -7,6 +7,14 @@
 
 namespace maru::client {
 
+/// The status of a client whose control region has gone.
+inline maru_status fail_lost() {
+    return fail(Code::damaged,
+                "the domain's control region is not there any more (its device was disabled or has gone, its "
+                "file was cut short, or its memory is bad): close this client, and connect again when the "
+                "daemon serves");
+}
+
 /// Stands while a call works on shared memory. Costs a few loads of lines that are in the cache.
 ///
 /// A false Call says in `status` why the call must not go on, and has left the detail text.
@@ -46,9 +54,11 @@ class Call {
     bool active() {
         if (!hands_->fenced()) [[likely]]
             return true;
-        status_ =
-            fail(Code::fenced,
-                 "the daemon took this client for gone; its slot was fenced: close it and connect again");
+        // Zeroes in place of a lost control region show no active slot either.
+        status_ = client_->memory->is_lost() ? fail_lost()
+                                             : fail(Code::fenced,
+                                                    "the daemon took this client for gone; its slot was "
+                                                    "fenced: close it and connect again");
         return false;
     }
 

@@ -144,6 +144,12 @@ maru_status Client::close(std::span<const maru_page> kept) {
         views_out_ = 0;
         bool first = true;
         roster_->for_each([&](table::Worker& worker) {
+            if (memory_->is_lost()) {  // the words have gone: what is remembered of them stays for good
+                worker.pins().for_each_lease_mask([&](std::uint32_t chunk, std::uint64_t leases) {
+                    views_out_ += (leases & ~page_marks_->of_chunk(chunk)) != 0 ? 1 : 0;
+                });
+                return;
+            }
             if (!std::exchange(first, false)) return;
             worker.retry_retired();
             views_out_ = end_pins_and_pages(worker, kept);

@@ -47,6 +47,7 @@ Result<std::unique_ptr<Memory::Mapped>> Memory::map_pool(int descriptor,
     if (!mapping) return mapping.error();
     auto mapped = std::make_unique<Mapped>();
     mapped->uuid = description.uuid;
+    mapped->alignment = alignment;
     mapped->mapping = std::move(*mapping);
     mapped->facts = {description.bytes, description.name, description.path, kind_name(description.kind),
                      mapped->mapping.data()};
@@ -126,6 +127,7 @@ void Memory::let_go(Prefault* prefault) {
     for (std::uint32_t number = 1; number < pools_.size(); ++number) {
         auto& pool = pools_[number];
         if (!pool || still_there(number)) continue;
+        if (is_lost()) return;  // it only looks as if they had left: there may be views of them
         for (std::uint32_t u = 0; u < pool->unit_count; ++u)
             places_[pool->place.first_unit + u].store(nullptr, std::memory_order_release);
         if (prefault != nullptr) prefault->forget(pool->mapping.bytes());
@@ -155,11 +157,21 @@ Result<void> Memory::take_in(const wire::PoolList& list, std::span<const Descrip
     return outcome;
 }
 
+/// From here on a loss of the control region is survived. Data that shares its last huge page rules that out:
+/// views of it would read zeroes.
+void Memory::guard_control(const Mapped& pool, std::uint64_t control_bytes) {
+    const std::uint64_t whole = round_up(control_bytes, pool.alignment);
+    const std::uint64_t data = round_up(control_bytes, std::min<std::uint64_t>(pool.alignment, 2 * MiB));
+    if (whole == data && whole <= pool.mapping.size())
+        control_guard_ = shm::ZeroedWhenLost(pool.mapping.bytes().first(whole));
+}
+
 Result<void> Memory::bind(const wire::Welcome& welcome, std::vector<std::unique_ptr<Mapped>> pools) {
     const auto head = pools[0]->mapping.bytes();
     if (welcome.control_bytes > head.size())
         return Error{Code::damaged, "the control region has " + format_size(welcome.control_bytes) +
                                         ", its pool only " + format_size(head.size())};
+    guard_control(*pools[0], welcome.control_bytes);
     auto control = table::Control::attach(head.first(welcome.control_bytes));
     if (!control) return control.error();
     if (control->domain() != welcome.domain)

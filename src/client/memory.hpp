@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "client/prefault.hpp"
+#include "shm/bus_guard.hpp"
 #include "shm/mapping.hpp"
 #include "table/worker.hpp"
 #include "wire/codec.hpp"
@@ -19,7 +20,8 @@ namespace maru::client {
 ///
 /// Promise: `address` gives a pointer only when the whole page lies inside its pool's mapping, whatever
 /// shared memory
-///          says.
+///          says. A control region that goes under this process (is_lost) reads as zeroes from then on,
+///          unless it shares a huge page with data.
 /// Threads: any number. Pools come and go under a mutex that `address` does not take: a pool leaves only when
 ///          no pin and no reservation names one of its pages, so nobody is between `address` and its bytes.
 class Memory {
@@ -65,6 +67,9 @@ class Memory {
     /// This region lies in a pool of the domain that is not mapped here: the daemon has it (take_in).
     bool is_unknown(std::uint32_t region) const;
     std::span<std::byte> control_bytes() const;
+    /// The control region has gone (its device, the end of its file, a bad page): what was read from it by
+    /// now may be nothing, and what is written is seen by nobody.
+    bool is_lost() const { return control_guard_.lost(); }
 
   private:
     static constexpr std::uint32_t page_4k_max = 1u << 28;  // a TiB: keeps the product below 2^64
@@ -79,6 +84,7 @@ class Memory {
     struct Mapped {
         Uuid uuid;
         Pool facts;
+        std::uint64_t alignment = 0;
         shm::Mapping mapping;
         Place place;
         std::uint32_t unit_count = 0;
@@ -88,6 +94,7 @@ class Memory {
     Result<void> bind(const wire::Welcome& welcome, std::vector<std::unique_ptr<Mapped>> pools);
     static Result<std::unique_ptr<Mapped>> map_pool(int descriptor, const wire::PoolDescription& description);
     void enter(std::uint32_t number, std::unique_ptr<Mapped> pool);
+    void guard_control(const Mapped& pool, std::uint64_t control_bytes);
     bool still_there(std::uint32_t number) const;
     void let_go(Prefault* prefault);
 
@@ -99,6 +106,7 @@ class Memory {
     mutable std::mutex mutex_;
     Slots pools_;                                // by the number of their entry; none: not mapped
     std::vector<std::unique_ptr<Mapped>> past_;  // unmapped; their names and places stay
+    shm::ZeroedWhenLost control_guard_;          // last: goes before what it watches
 };
 
 }  // namespace maru::client

@@ -2,7 +2,9 @@
 // instead of the end of the process.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <span>
 #include <type_traits>
 
 namespace maru::shm {
@@ -22,5 +24,29 @@ bool survives_bus_error(const void* at, std::size_t size, Work&& work) {
     return survives_bus_error(
         at, size, [](void* context) { (*static_cast<std::remove_reference_t<Work>*>(context))(); }, &work);
 }
+
+struct Watched;
+
+/// Stands for mapped memory that code goes on reading and writing word by word when it has gone. The first
+/// SIGBUS in it replaces all of it by zeroes that belong to this process alone, and the access is made again.
+///
+/// Promise: who has read a zero of the replacement and then asks `lost` is told true.
+/// Threads: `lost` any; the rest is the owner's. It goes before the memory is unmapped.
+/// Cost:    nothing until something is lost.
+class ZeroedWhenLost {
+  public:
+    ZeroedWhenLost() = default;
+    /// Whole pages of one mapping, as large as the mapping's pages are.
+    explicit ZeroedWhenLost(std::span<std::byte> memory);
+    ~ZeroedWhenLost();
+    ZeroedWhenLost(const ZeroedWhenLost&) = delete;
+    ZeroedWhenLost& operator=(const ZeroedWhenLost&) = delete;
+    ZeroedWhenLost& operator=(ZeroedWhenLost&& other) noexcept;
+
+    bool lost() const;
+
+  private:
+    Watched* watched_ = nullptr;
+};
 
 }  // namespace maru::shm

@@ -74,6 +74,14 @@ class PinSet {
     /// The slot of a token when its chunk belongs to this set.
     bool find(std::uint64_t token, PinSlot* slot) const;
 
+    /// Visits each chunk of this set with its number and the slots that hold leases, as this set remembers
+    /// it: a lease that another thread released may still be among them.
+    template <class Visit>
+    void for_each_lease_mask(Visit&& visit) const {
+        for (const auto& chunk : chunks_)
+            visit(chunk.number, chunk.leases);
+    }
+
     void count(Counter counter, std::uint64_t more = 1);
 
     /// Gives back all chunks whose words are clear, folding their counters into the client's own line;

@@ -8,7 +8,7 @@ import pathlib
 import re
 
 import pytest
-from harness import KIB, MARU, MIB, SHM, run
+from harness import DAMAGED, KIB, MARU, MIB, MISS, OK, SHM, run
 
 GIB = 1024 * MIB
 HUGE = pathlib.Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
@@ -186,3 +186,42 @@ def test_a_control_region_that_goes_ends_the_daemon_with_a_sentence(make_domain)
     assert domain.process.wait(20) == 1
     for said in (domain.log_tail(), log.read_text()):
         assert f"the control region in pool 'test' ({domain.pool_path}) is not there any more (SIGBUS)" in said, said
+
+
+@pytest.mark.parametrize("left", [0, 8192])
+def test_a_control_region_that_goes_leaves_its_clients_alive(make_domain, left):
+    """Each call says what has happened, also where only the end of the region has gone; the process, its client of
+    another domain and the views that it has out live on; it connects again when a daemon serves."""
+    domain, other = make_domain(), make_domain()
+    engine = domain.engine(pool=8 * MIB, page=64 * KIB)
+    assert engine("connect", c="other", server=other.socket, id="other", pool=8 * MIB, page=64 * KIB).status == OK
+    for client in ("c", "other"):
+        engine.good("put_many", c=client, prefix="k", count=20, size=60_000)
+    engine.good("retrieve", key="k1", v="held")
+    engine.good("retrieve", c="other", key="k1", v="others")
+    engine.good("alloc", size=1000)
+    domain.expect_clean = False
+    os.truncate(domain.pool_path, left)
+
+    calls = [("exists", {"key": "k1"}), ("get", {"key": "k1"}), ("retrieve", {"key": "k2"}), ("release", {"v": "held"}),
+             ("put", {"key": "new", "size": 1000}), ("store", {"key": "page", "size": 1000}), ("free", {}),
+             ("alloc", {"size": 1}), ("remove", {"key": "k3"}), ("pin", {"key": "k4"}), ("match", {"prefix": "k", "count": 5}),
+             ("stats", {})]
+    first = engine("exists", key="k1").status
+    assert first in (MISS, DAMAGED), "the call in which it happens may find nothing instead"
+    for command, arguments in calls:
+        answer = engine(command, **arguments)
+        assert answer.status == DAMAGED, (command, answer)
+        assert "control region is not there any more" in answer.detail and "connect again" in answer.detail, answer
+    assert engine.good("get", c="other", key="k5").right and engine.good("verify", c="other", v="others").right
+    engine.good("close")
+
+    if domain.process.poll() is None:  # it has not touched what has gone
+        domain.kill()
+    formatted = run(MARU, "--config", domain.config, "--format", "-y")
+    assert formatted.code == 0, formatted
+    domain.start()
+    engine.connect(pool=8 * MIB, page=64 * KIB)
+    assert engine("get", key="k1").status == MISS
+    engine.good("put", key="k1", id=1, size=60_000)
+    assert engine.good("get", key="k1").right

@@ -6,12 +6,14 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <span>
 #include <thread>
 #include <vector>
 
 #include "shm/bus_guard.hpp"
 
 using maru::shm::survives_bus_error;
+using maru::shm::ZeroedWhenLost;
 
 namespace {
 
@@ -37,6 +39,7 @@ class Torn {
     Torn& operator=(const Torn&) = delete;
     char* good() const { return base_; }
     char* bad() const { return base_ + pages / 2 * page; }
+    std::span<std::byte> all() const { return {reinterpret_cast<std::byte*>(base_), pages * page}; }
 
   private:
     int file_ = -1;
@@ -100,6 +103,16 @@ TEST_CASE("without such a handler it ends the process, as ever") {
               (void)survives_bus_error(torn.good(), page,
                                        [&] { (void)*static_cast<volatile char*>(torn.bad()); });
           }) == -SIGBUS);
+    // So does watched memory, and only while it is watched.
+    CHECK(end_of_child([&] {
+              { const ZeroedWhenLost watched(torn.all()); }
+              (void)*static_cast<volatile char*>(torn.bad());
+          }) == -SIGBUS);
+    const Torn other;
+    CHECK(end_of_child([&] {
+              const ZeroedWhenLost watched(torn.all());
+              (void)*static_cast<volatile char*>(other.bad());
+          }) == -SIGBUS);
 }
 
 TEST_CASE("a copy from or into memory that has gone is an answer, again and again") {
@@ -149,4 +162,51 @@ TEST_CASE("threads have guards of their own") {
     }
     for (const int count : wrong)
         CHECK(count == 0);
+}
+
+TEST_CASE("memory that is watched reads as zeroes, all of it, once some of it has gone") {
+    const Torn torn, other;
+    ZeroedWhenLost watched(torn.all());
+    const ZeroedWhenLost others(other.all().first(pages / 2 * page));
+    CHECK(*static_cast<volatile char*>(torn.good()) == 7);
+    CHECK_FALSE(watched.lost());
+    CHECK(*static_cast<volatile char*>(torn.bad() + page) == 0);
+    CHECK(watched.lost());
+    CHECK(*static_cast<volatile char*>(torn.good()) == 0);
+    *torn.bad() = 3;  // and can be written, for nobody else
+    CHECK(*torn.bad() == 3);
+    CHECK_FALSE(others.lost());
+    CHECK(*other.good() == 7);
+
+    // The place of one that went is used again; guards and other memory are as ever.
+    {
+        const Torn next;
+        watched = ZeroedWhenLost(next.all());
+        CHECK_FALSE(watched.lost());
+        char buffer[page];
+        CHECK_FALSE(copies(buffer, next.bad(), page));  // an answer: whoever asks for one gets it
+        CHECK_FALSE(watched.lost());
+        *next.bad() = 1;
+        CHECK(watched.lost());
+    }
+}
+
+TEST_CASE("every thread goes on when watched memory goes under it, and is told") {
+    for (int round = 0; round < 50; ++round) {
+        const Torn torn;
+        const ZeroedWhenLost watched(torn.all());
+        std::vector<int> untold(4);
+        {
+            std::vector<std::jthread> threads;
+            for (auto& count : untold)
+                threads.emplace_back([&, at = threads.size()] {
+                    const volatile char* const seen = at % 2 == 0 ? torn.bad() : torn.good();
+                    while (*seen != 0) {
+                    }
+                    count += !watched.lost();
+                });
+        }
+        for (const int count : untold)
+            CHECK(count == 0);
+    }
 }
