@@ -24,7 +24,9 @@ struct DaemonFacts {
     std::uint32_t host = 0;  // number of this host's entry
     std::vector<std::unique_ptr<pool::Pool>>* pools = nullptr;
     std::function<std::uint64_t(std::size_t)> large_page_bytes;  // of a pool, gathered so far
-    std::uint64_t sessions = 0;                                  // connected now
+    std::uint64_t control_locked_bytes = 0;                      // of the control region (mlock)
+    std::string control_not_locked;  // why the kernel refused that although it could be swapped out; or empty
+    std::uint64_t sessions = 0;      // connected now
     std::uint64_t reconnects = 0, sweeps_gone = 0, sweeps_dead = 0, expired_key_pins = 0, requests = 0,
                   refused = 0, hosts_fenced = 0;
     Measures measures;

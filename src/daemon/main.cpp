@@ -23,12 +23,13 @@ ExitCode failed(ExitCode exit, const std::string& text) {
     return exit;
 }
 
-/// As many descriptors as the hard limit allows: each client takes two.
-void raise_descriptor_limit() {
+/// As much as the hard limit allows.
+void raise_limit(int resource) {
+    const auto which = static_cast<__rlimit_resource_t>(resource);
     rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+    if (::getrlimit(which, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
     limit.rlim_cur = limit.rlim_max;
-    ::setrlimit(RLIMIT_NOFILE, &limit);
+    ::setrlimit(which, &limit);
 }
 
 void say_start(const Domain& domain, const Listener& listener, const Loop& loop) {
@@ -62,7 +63,8 @@ ExitCode serve(const CommandLine& command_line, Config config) {
     const auto path = socket_path(config);
     if (!path) return failed(ExitCode::bad_config, path.error().text);
     Signals::block();
-    raise_descriptor_limit();
+    raise_limit(RLIMIT_NOFILE);   // each client takes two descriptors
+    raise_limit(RLIMIT_MEMLOCK);  // the control region is locked in memory
 
     bool busy = false;
     auto listener = Listener::open({*path, config.daemon.socket_mode, config.daemon.group}, &busy);

@@ -229,7 +229,7 @@ Result<std::uint32_t> Pools::add(const pool::PoolConfig& wanted, const std::stri
     tell_clients();
     fault_point("pool.told");
     (void)table::activate_pool(control_, *number);
-    parts_.huge_pages.add(*number, *parts_.domain.pools[*number], config);
+    parts_.prefault.add(*number, *parts_.domain.pools[*number], config);
     spdlog::info("pool '{}' of {} was added{}", config.name, format_size(made.bytes),
                  config.path.empty() ? "" : " at " + config.path);
     return *number;
@@ -302,7 +302,7 @@ void Pools::finish_removal(std::uint32_t number) {
     auto& pool = parts_.domain.pools[number];
     const auto config = parts_.domain.configs[number];
     const std::string name = pool->name();
-    parts_.huge_pages.forget(number);
+    parts_.prefault.forget(number);
     if (auto gone = pool->remove(); !gone) spdlog::warn("pool '{}': {}", name, gone.error().text);
     fault_point("pool.file_gone");
     if (pool->facts().ends_with_holder) forget_pool(config);

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "daemon/domain.hpp"
-#include "daemon/huge_pages.hpp"
 #include "daemon/loop.hpp"
+#include "daemon/prefault.hpp"
 #include "daemon/session.hpp"
 #include "table/pools.hpp"
 
@@ -31,7 +31,7 @@ class Pools {
         Config& config;
         Domain& domain;
         table::Worker& worker;
-        HugePages& huge_pages;
+        Prefault& prefault;
         std::function<void(const std::function<void(Session&)>&)> each_client;  // that is connected
     };
     explicit Pools(Parts parts) : parts_(std::move(parts)), control_(*parts_.domain.control) {}

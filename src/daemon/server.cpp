@@ -16,6 +16,7 @@
 #include "base/log.hpp"
 #include "daemon/build.hpp"
 #include "daemon/reload.hpp"
+#include "table/clients.hpp"
 
 namespace maru::daemon {
 namespace {
@@ -32,6 +33,15 @@ std::uint64_t monotonic_ms() {
 
 bool out_of_descriptors(int result) {
     return result == -EMFILE || result == -ENFILE;
+}
+
+/// Somebody waits for this daemon.
+bool has_clients(const table::Control& control) {
+    for (std::uint32_t slot = 1; slot < control.client_count(); ++slot) {
+        const auto client = table::read_client(control, slot);
+        if (client && !client->facts.is_daemon && client->phase != table::ClientPhase::dead) return true;
+    }
+    return false;
 }
 
 /// The whole answer of a connection that cannot be served; not waited for.
@@ -54,8 +64,10 @@ Server::Server(const CommandLine& command_line, Config& config, Domain& domain, 
       reaper_(loop, worker_, domain.lock(), facts_),
       hosts_(worker_, config_, place.host, facts_),
       maintenance_(loop, worker_, reaper_, hosts_, config_, facts_),
-      huge_pages_(domain.pools, domain.configs, !domain.formatted),
-      pools_({loop, config_, domain_, worker_, huge_pages_,
+      lock_(lock_control(domain)),
+      prefault_(domain.pools, domain.configs, has_clients(*domain.control),
+                lock_.bytes == 0 ? std::span<std::byte>() : domain.mapping.bytes().first(lock_.bytes)),
+      pools_({loop, config_, domain_, worker_, prefault_,
               [this](const auto& visit) {
                   for (const auto& [id, session] : sessions_)
                       if (session->client) visit(*session);
@@ -72,7 +84,9 @@ Server::Server(const CommandLine& command_line, Config& config, Domain& domain, 
     if (!config.metrics.listen.empty())
         metrics_ = std::make_unique<Metrics>(loop, metrics, config, *domain.control, facts_);
     maintenance_.on_lost = [this](Standing standing) { lost_place(standing); };
-    facts_.large_page_bytes = [this](std::size_t pool) { return huge_pages_.gathered(pool); };
+    facts_.large_page_bytes = [this](std::size_t pool) { return prefault_.gathered(pool); };
+    facts_.control_locked_bytes = lock_.bytes;
+    facts_.control_not_locked = lock_.refusal;
     reaper_.on_dead = [this](table::Identity identity) {
         if (Session* session = find_client(identity)) {
             session->client.reset();

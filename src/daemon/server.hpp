@@ -5,9 +5,10 @@
 #include <unordered_map>
 #include <vector>
 
-#include "daemon/huge_pages.hpp"
 #include "daemon/listener.hpp"
+#include "daemon/memory_lock.hpp"
 #include "daemon/metrics/metrics.hpp"
+#include "daemon/prefault.hpp"
 #include "daemon/requests.hpp"
 #include "daemon/signals.hpp"
 
@@ -59,7 +60,8 @@ class Server {
     Hosts hosts_;
     Standing standing_ = Standing::current;
     Maintenance maintenance_;
-    HugePages huge_pages_;
+    MemoryLock lock_;
+    Prefault prefault_;
     Pools pools_;
     Admin admin_;
     CheckThread check_;

@@ -1,8 +1,11 @@
 """Pools that do not fit, are damaged, foreign or of another version; and what a start leaves alone."""
 
+import ctypes
+import mmap
 import os
 import pathlib
 import re
+import resource
 
 import pytest
 from harness import KIB, MARU, MIB, SHM, run, wait_until
@@ -245,3 +248,76 @@ def test_never_means_no_large_pages(make_domain):
     engine.good("put", key="k", id=1, size=60_000)
     assert domain.ask("pools")["pools"][0]["large_page_bytes"] == 0
     assert "lie in pages of 2 MiB" not in domain.log_tail()
+
+
+# -- memory made ready before its first use, and locked ----------------------------------------------------------
+
+
+def used_bytes(path):
+    """How much of a file on a tmpfs was touched since it was reserved: mincore tells."""
+    size = path.stat().st_size
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), size) as memory:
+        pages = (ctypes.c_ubyte * (size // (4 * KIB)))()
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        assert libc.mincore(ctypes.c_void_p(address), ctypes.c_size_t(size), pages) == 0
+        return sum(page & 1 for page in bytes(pages)) * 4 * KIB
+
+
+@pytest.mark.parametrize("pages", ["advise", "never"])
+@pytest.mark.parametrize("prefault", ["none", "background", "all"])
+def test_prefault_is_what_it_says(make_domain, prefault, pages):
+    """sglang 36705, Mooncake 3939: it took minutes, twice, without a word. Once, in the background, told in the log; or
+    before anybody is served; or not at all."""
+    domain = make_domain(start=False)
+    domain.pool_keys = {"hugepages": pages, "prefault": prefault}
+    domain.write_config()
+    domain.start()
+    log = domain.log_tail(100_000)
+    if prefault == "none":
+        assert used_bytes(domain.pool_path) < 24 * MIB, "no more than its tables"
+        assert "prefault" not in log
+    elif prefault == "all":
+        assert used_bytes(domain.pool_path) == 64 * MIB
+        assert log.index("pool 'test': prefault of 64.0 MiB is done in") < log.index(f"serves {domain.socket}")
+        assert "begins, clients wait for it" in log
+    else:
+        wait_until(lambda: used_bytes(domain.pool_path) == 64 * MIB, "the pool is ready")
+        wait_until(lambda: "prefault of 64.0 MiB is done in" in domain.log_tail(100_000), "it is told")
+        assert "begins, in the background" in domain.log_tail(100_000)
+    engine = domain.engine(pool=8 * MIB, page=64 * KIB)
+    engine.good("put", key="k", id=1, size=60_000)
+    # The next daemon finds clients: it serves at once, and finds the memory used.
+    domain.restart()
+    assert engine.good("get", key="k").right
+    if prefault != "none":
+        wait_until(lambda: "; 64.0 MiB had been used before" in domain.log_tail(100_000), "the second one has little to do")
+
+
+@pytest.mark.parametrize("limit", [None, 1 * MIB, 0])
+def test_the_control_region_is_locked_as_far_as_the_limit_allows(make_domain, limit):
+    """The kernel's word for it is VmLck. What forbids it is named with the limit, the need and the remedy."""
+    def confined():
+        if limit is None:
+            return
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, (limit, limit))
+        drop_from_bounding_set, ipc_lock = 24, 14
+        assert os.geteuid() != 0 or ctypes.CDLL(None).prctl(drop_from_bounding_set, ipc_lock, 0, 0, 0) == 0
+
+    domain = make_domain(start=False)
+    domain.start(preexec=confined)
+    told = domain.status()["domain"]
+    locked = int(re.search(r"VmLck:\s+(\d+) kB", pathlib.Path(f"/proc/{domain.process.pid}/status").read_text()).group(1)) * KIB
+    assert locked >= told["control_locked_bytes"]
+    said = re.findall(r"control region of (.*) is not locked in memory: the limit of locked memory \(RLIMIT_MEMLOCK\) is (.*?);",
+                      domain.log_tail(100_000))
+    if limit is None and os.geteuid() == 0:
+        assert told["control_locked_bytes"] == told["control_bytes"] and not said
+    elif limit is not None:
+        assert told["control_bytes"] > limit and told["control_locked_bytes"] == 0
+        assert [which for _need, which in said] == ["1.0 MiB" if limit else "0 B"]
+        has_swap = not re.search(r"SwapTotal:\s+0 kB", pathlib.Path("/proc/meminfo").read_text())
+        warnings = [each for each in domain.status()["warnings"] if each["kind"] == "memory_lock"]
+        assert len(warnings) == has_swap
+        remedy = re.search(r"not locked in memory: .*LimitMEMLOCK=.*ulimit -l", domain.log_tail(100_000))
+        assert (remedy is not None) == has_swap

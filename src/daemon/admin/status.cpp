@@ -71,12 +71,13 @@ Json json_of(const DaemonFacts& facts) {
             {"requests_by_kind", json_of_requests(facts.measures)}};
 }
 
-Json json_of_domain(const table::Control& control) {
+Json json_of_domain(const table::Control& control, const DaemonFacts& facts) {
     return {{"uuid", control.domain().text()},
             {"coherence", name_of(control.coherence())},
             {"checksum", name_of(control.checksum_mode())},
             {"daemon_generation", control.super().daemon_generation.load(shm::relaxed)},
             {"control_bytes", control.control_bytes()},
+            {"control_locked_bytes", facts.control_locked_bytes},
             {"region_unit", control.region_unit()},
             {"page_bytes_max", table::page_bytes_max(control)}};
 }
@@ -122,7 +123,7 @@ Json answer_status(const Subject& subject) {
     const auto total = unit_bytes_of(control);
     const auto claimed = sums.units * control.region_unit();
     return {{"daemon", json_of(subject.facts)},
-            {"domain", json_of_domain(control)},
+            {"domain", json_of_domain(control, subject.facts)},
             {"objects",
              {{"count", sums.pages.published},
               {"limit", control.record_count() - table::records_per_granule},

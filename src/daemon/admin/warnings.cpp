@@ -133,6 +133,11 @@ Json warnings_of(const Subject& subject, const Sums& sums) {
     if (!subject.facts.first_sweep_done)
         warnings.add("sweep", "what earlier clients left is still being swept",
                      "none needed: free space grows until the sweep is done");
+    if (!subject.facts.control_not_locked.empty())
+        warnings.add(
+            "memory_lock", subject.facts.control_not_locked,
+            "raise the daemon's limit of locked memory (LimitMEMLOCK= in its unit, ulimit -l), or turn "
+            "swap off");
     if (subject.config.daemon.event_backend == "auto" && subject.facts.event_backend == "epoll")
         warnings.add(
             "event_backend", "io_uring is not to be had here: the daemon runs on epoll",
