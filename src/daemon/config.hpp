@@ -63,7 +63,7 @@ struct CommandLine {
     std::vector<std::string> pools;  // KIND:WHAT[:SIZE]; any replaces the file's pools
     std::string socket;
     std::string log_level;
-    bool check_config = false, format = false, remove = false, yes = false;
+    bool check_config = false, format = false, remove = false, yes = false, force = false;
 };
 
 /// File, then command line, then defaults; validated. Errors read "FILE:LINE: ..." with the nearest known key

@@ -8,6 +8,7 @@
 #include "base/size.hpp"
 #include "daemon/config_check.hpp"
 #include "pool/devices.hpp"
+#include "pool/holders.hpp"
 #include "table/pools.hpp"
 
 namespace maru::daemon {
@@ -263,6 +264,7 @@ Result<void> attach_or_format(const Config& config, const OpenPool& open, Domain
                          "pool '" + domain->pools.front()->name() + "' (" + domain->pools.front()->path() +
                              "): " + reason};
         case Decision::format:
+            if (auto free = check_unheld(domain->pools); !free) return free;
             *exit = ExitCode::bad_config;
             return format_domain(config, domain);
         case Decision::attach:
@@ -347,6 +349,20 @@ Result<std::vector<LockFile>> lock_pools(const std::vector<pool::PoolConfig>& po
         locks.push_back(std::move(*lock));
     }
     return locks;
+}
+
+Result<void> check_unheld(const std::vector<std::unique_ptr<pool::Pool>>& pools) {
+    for (const auto& pool : pools) {
+        if (!pool || pool->kind() != pool::Kind::devdax) continue;
+        const auto holders = pool::holders_of(pool->descriptor());
+        if (!holders.empty())
+            return Error{Code::denied,
+                         "pool '" + pool->name() + "': " + pool->path() + " is in use by " +
+                             pool::text_of(holders) +
+                             ", which would lose what it has there: end it, or, if that is meant, "
+                             "run maru --format --force"};
+    }
+    return {};
 }
 
 Head look_at_head(const pool::Pool& pool, shm::Mapping* mapping, std::optional<table::Control>* control) {

@@ -77,6 +77,10 @@ Result<std::vector<LockFile>> lock_pools(const std::vector<pool::PoolConfig>& po
 std::string lock_path_of(const pool::PoolConfig& pool);
 /// Looks at the head of a control pool; attaches when that is possible.
 Head look_at_head(const pool::Pool& pool, shm::Mapping* mapping, std::optional<table::Control>* control);
+/// Whether no other process has a device of these pools open or mapped, as far as this user can see. Before
+/// the first byte is written to a device: from then on clients hold it as they should. Errors name process
+/// and program.
+Result<void> check_unheld(const std::vector<std::unique_ptr<pool::Pool>>& pools);
 /// Formats the pools for this config.
 Result<void> format_domain(const Config& config, Domain* domain);
 

@@ -113,7 +113,7 @@ ExitCode run(const CommandLine& command_line) {
         std::cout << *explained;
         return ExitCode::clean;
     }
-    if (command_line.format) return format_anew(*config, command_line.yes);
+    if (command_line.format) return format_anew(*config, command_line.yes, command_line.force);
     if (command_line.remove) return remove_domain(*config, command_line.yes);
     return serve(command_line, std::move(*config));
 }
@@ -135,6 +135,9 @@ void describe(CLI::App& app, CommandLine& command_line) {
         app.add_flag("--remove", command_line.remove, "delete the files of a stopped domain and end");
     format->excludes(remove);
     app.add_flag("-y,--yes", command_line.yes, "do not ask before --format or --remove");
+    app.add_flag("--force", command_line.force,
+                 "with --format: also over a device that another program has open or mapped")
+        ->needs(format);
     app.set_version_flag("--version", std::string("maru ") + MARU_VERSION, "print the version and end");
 }
 

@@ -15,6 +15,7 @@
 #include "daemon/config_check.hpp"
 #include "daemon/kept_pools.hpp"
 #include "pool/devices.hpp"
+#include "pool/holders.hpp"
 #include "table/regions.hpp"
 
 namespace maru::daemon {
@@ -216,6 +217,10 @@ Result<std::uint32_t> Pools::add(const pool::PoolConfig& wanted, const std::stri
                 Error{Code::denied, "pool '" + config.name + "': " + config.path + " (" +
                                         header->uuid.text() + ") belongs to domain " + header->domain.text() +
                                         ": free it with maructl device clear if its content may go"});
+        if (const auto holders = pool::holders_of((*device)->descriptor()); !holders.empty())
+            return give_up(Error{Code::denied, "pool '" + config.name + "': " + config.path +
+                                                   " is in use by " + pool::text_of(holders) +
+                                                   ", which would lose what it has there: end it first"});
         if (header && !header->uuid.empty()) made.uuid = header->uuid;
         made.bytes = (*device)->size();
         config.path = (*device)->path();

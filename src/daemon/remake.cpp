@@ -121,7 +121,7 @@ Result<void> check_first_formatter(const Config& config, const std::vector<pool:
 
 }  // namespace
 
-ExitCode format_anew(const Config& config, bool yes) {
+ExitCode format_anew(const Config& config, bool yes, bool force) {
     const auto pools = located_pools(config);
     ExitCode exit = ExitCode::clean;
     auto found = look(config, pools, &exit);
@@ -136,6 +136,8 @@ ExitCode format_anew(const Config& config, bool yes) {
         if (!opened) return failed(ExitCode::no_pool, opened.error().text);
         domain.pools.push_back(std::move(*opened));
     }
+    if (auto free = check_unheld(domain.pools); !free && !force)
+        return failed(ExitCode::no_pool, free.error().text);
     if (auto done = format_domain(config, &domain); !done)
         return failed(ExitCode::bad_config, done.error().text);
     std::cout << "formatted domain " << domain.control->domain().text() << '\n';

@@ -1,10 +1,18 @@
 // DAX devices without any: a folder that looks like sysfs, and plain files as devices. The real ones are
 // tested in virtual machines.
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "pool/devices.hpp"
+#include "pool/holders.hpp"
 #include "pool_kinds.hpp"
 
 using namespace maru;
@@ -293,4 +301,77 @@ TEST_CASE("who finds no device is told why each one is of no use") {
                    {ram + ": it is system RAM (node 3)", foreign + ": ", "not maru's"});
     check_contains(text_of(pool::find_device(Uuid::random(), machine.tree())),
                    {ram + ": it is system RAM (node 3)"});
+}
+
+namespace {
+
+/// A process that has done something with a file, and waits to be killed.
+class Other {
+  public:
+    template <class Work>
+    explicit Other(Work work) {
+        int ready[2];
+        REQUIRE(::pipe2(ready, O_CLOEXEC) == 0);
+        pid_ = ::fork();
+        REQUIRE(pid_ >= 0);
+        if (pid_ == 0) {
+            work();
+            if (::write(ready[1], "y", 1) != 1) ::_exit(1);
+            for (;;)
+                ::pause();
+        }
+        ::close(ready[1]);
+        char answer = 0;
+        REQUIRE(::read(ready[0], &answer, 1) == 1);
+        ::close(ready[0]);
+    }
+    ~Other() {
+        ::kill(pid_, SIGKILL);
+        ::waitpid(pid_, nullptr, 0);
+    }
+    Other(const Other&) = delete;
+    Other& operator=(const Other&) = delete;
+    pid_t pid() const { return pid_; }
+
+  private:
+    pid_t pid_ = -1;
+};
+
+}  // namespace
+
+TEST_CASE("devices: who else has one open or mapped, by name and number") {
+    const Machine machine;
+    const std::string path = machine.add("dax0.0"), next = machine.add("dax1.0");
+    const Descriptor ours(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+    const auto holders = [&] { return pool::holders_of(ours.get()); };
+    CHECK(holders().empty());  // nobody but this process
+    CHECK(pool::text_of(holders()) == "nobody");
+    const Other neighbour([&] { REQUIRE(::open(next.c_str(), O_RDONLY) >= 0); });
+    {
+        // A fork has our own descriptor: it is closed, so that only what is done here counts.
+        const auto without_ours = [&] { ::close(ours.get()); };
+        const Other reader([&] {
+            without_ours();
+            REQUIRE(::open(path.c_str(), O_RDONLY) >= 0);
+        });
+        auto found = holders();
+        // The neighbour got a copy of our descriptor when it was forked.
+        std::erase_if(found, [&](const auto& holder) { return holder.pid == neighbour.pid(); });
+        REQUIRE(found.size() == 1);
+        CHECK(found[0].pid == reader.pid());
+        CHECK(pool::text_of(found) ==
+              "process " + std::to_string(reader.pid()) + " (" + found[0].program + ")");
+        CHECK(std::string(program_invocation_short_name)
+                  .compare(0, found[0].program.size(), found[0].program) == 0);
+        const Other mapper([&] {
+            without_ours();
+            const int file = ::open(path.c_str(), O_RDWR);
+            REQUIRE(::mmap(nullptr, alignment, PROT_READ, MAP_SHARED, file, 0) != MAP_FAILED);
+            ::close(file);
+        });
+        found = holders();
+        CHECK(found.size() == 3);
+        CHECK(pool::text_of(found).find(" and 2 others") != std::string::npos);
+    }
+    CHECK(holders().size() == 1);
 }

@@ -50,7 +50,7 @@ int rescan(const Options& options);
 int list_devices(const Options& options);
 int show_device(const Options& options, const std::string& path);
 int init_device(const Options& options, const std::string& path, bool force);
-int clear_device(const Options& options, const std::string& path, bool yes);
+int clear_device(const Options& options, const std::string& path, bool yes, bool force);
 
 // -- data; keys as bytes
 

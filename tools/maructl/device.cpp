@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <iostream>
+#include <vector>
 
 #include "base/size.hpp"
 #include "commands.hpp"
@@ -10,6 +11,8 @@
 #include "daemon/domain.hpp"
 #include "output.hpp"
 #include "pool/devices.hpp"
+#include "pool/holders.hpp"
+#include "wire/key_text.hpp"
 
 namespace maru::ctl {
 namespace {
@@ -26,7 +29,9 @@ int refuse(const std::string& text) {
 struct Looked {
     DeviceHead head;
     std::string fault;
-    bool in_use = false;
+    bool is_served = false;
+    std::vector<pool::Holder> holders;
+    bool in_use() const { return is_served || !holders.empty(); }
 };
 
 /// A daemon that serves a device holds the lock that belongs to it.
@@ -43,14 +48,22 @@ bool is_served(const std::string& path) {
 
 Looked look(const DaxDevice& device) {
     Looked looked;
-    looked.in_use = is_served(device.path);
+    looked.is_served = is_served(device.path);
     const auto opened = pool::open_device(device.path);
     if (opened)
         looked.head = opened->found;
     else
         looked.fault = opened.error().text;
     if (opened) looked.fault = opened->found.fault;
+    if (opened) looked.holders = pool::holders_of(opened->descriptor.get());
     return looked;
+}
+
+Json json_of(const std::vector<pool::Holder>& holders) {
+    auto rows = Json::array();
+    for (const auto& holder : holders)
+        rows.push_back({{"pid", holder.pid}, {"program", wire::printable(holder.program)}});
+    return rows;
 }
 
 Json json_of(const DaxDevice& device, const Looked& looked) {
@@ -61,7 +74,8 @@ Json json_of(const DaxDevice& device, const Looked& looked) {
              {"mode", pool::name_of(device.mode)},
              {"numa_node", device.target_node < 0 ? Json() : Json(device.target_node)},
              {"pages_on_device", device.pages_on_device},
-             {"in_use", looked.in_use},
+             {"in_use", looked.in_use()},
+             {"held_by", json_of(looked.holders)},
              {"fault", looked.fault.empty() ? Json() : Json(looked.fault)},
              {"header", nullptr}};
     if (looked.head.state != DeviceHead::State::header) return row;
@@ -96,7 +110,8 @@ std::string text_of(const DaxDevice& device, const Looked& looked) {
     std::string lines = device.path + ": " + format_size(device.size) + ", aligned to " +
                         format_size(device.alignment) + ", mode " + pool::name_of(device.mode);
     if (device.target_node >= 0) lines += ", NUMA node " + std::to_string(device.target_node);
-    if (looked.in_use) lines += ", served by a daemon";
+    if (looked.is_served) lines += ", served by a daemon";
+    if (!looked.holders.empty()) lines += ", open in " + wire::printable(pool::text_of(looked.holders));
     lines += "\n";
     if (device.pages_on_device)
         lines +=
@@ -109,6 +124,16 @@ std::string text_of(const DaxDevice& device, const Looked& looked) {
     return lines + "  domain " + header.domain.text() + ", role " + pool::name_of(header.role) + ", " +
            format_size(header.size) + " behind the header, regions of " + format_size(header.region_size) +
            "\n";
+}
+
+/// Empty when nobody else uses the device, or that does not matter.
+std::string why_held(const std::string& path, const pool::OpenDevice& device, bool force) {
+    // Whatever is asked: a daemon that maps it would go on writing.
+    if (is_served(path)) return path + ": a daemon serves it: stop that first";
+    const auto holders = force ? std::vector<pool::Holder>() : pool::holders_of(device.descriptor.get());
+    if (holders.empty()) return {};
+    return path + ": it is in use by " + wire::printable(pool::text_of(holders)) +
+           ": end that first, or --force";
 }
 
 }  // namespace
@@ -137,7 +162,8 @@ int list_devices(const Options& options) {
 int show_device(const Options& options, const std::string& path) {
     auto opened = pool::open_device(path);
     if (!opened) return refuse(opened.error().text);
-    const Looked looked{opened->found, opened->found.fault, is_served(path)};
+    const Looked looked{opened->found, opened->found.fault, is_served(path),
+                        pool::holders_of(opened->descriptor.get())};
     print(options.json ? json_of(opened->device, looked).dump(2) + "\n" : text_of(opened->device, looked));
     return exit_done;
 }
@@ -145,8 +171,7 @@ int show_device(const Options& options, const std::string& path) {
 int init_device(const Options& options, const std::string& path, bool force) {
     auto opened = pool::open_device(path);
     if (!opened) return refuse(opened.error().text);
-    // Whatever is asked: a daemon that maps it would go on writing.
-    if (is_served(path)) return refuse(path + ": a daemon serves it: stop that first");
+    if (const auto held = why_held(path, *opened, force); !held.empty()) return refuse(held);
     const auto& found = opened->found;
     if (found.state == DeviceHead::State::header && !force)
         return refuse(
@@ -168,10 +193,10 @@ int init_device(const Options& options, const std::string& path, bool force) {
     return exit_done;
 }
 
-int clear_device(const Options& options, const std::string& path, bool yes) {
+int clear_device(const Options& options, const std::string& path, bool yes, bool force) {
     auto opened = pool::open_device(path);
     if (!opened) return refuse(opened.error().text);
-    if (is_served(path)) return refuse(path + ": a daemon serves it: stop that first");
+    if (const auto held = why_held(path, *opened, force); !held.empty()) return refuse(held);
     const auto& found = opened->found;
     if (found.state == DeviceHead::State::blank) return refuse(path + ": it has no header");
     if (found.state == DeviceHead::State::foreign) return refuse(path + ": " + found.fault + ": not cleared");

@@ -181,15 +181,19 @@ void add_devices(CLI::App& app, Line& line, Command* chosen, bool with_list = tr
         *chosen = [](const Line& given) { return show_device(given.options, given.file); };
     });
     auto* init = add("init", "Write a header with a new UUID", "maructl device init /dev/dax0.0");
-    init->add_flag("--force", line.force, "Also over a header, or over what is not maru's");
+    init->add_flag("--force", line.force,
+                   "Also over a header, over what is not maru's, and under a program that uses it");
     init->callback([chosen] {
         *chosen = [](const Line& given) { return init_device(given.options, given.file, given.force); };
     });
     auto* clear = add("clear", "Take the header away; what is on the device is lost",
                       "maructl device clear -y /dev/dax0.0");
     clear->add_flag("-y,--yes", line.yes, "Do not ask");
+    clear->add_flag("--force", line.force, "Also under a program that has the device open or mapped");
     clear->callback([chosen] {
-        *chosen = [](const Line& given) { return clear_device(given.options, given.file, given.yes); };
+        *chosen = [](const Line& given) {
+            return clear_device(given.options, given.file, given.yes, given.force);
+        };
     });
 }
 
