@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 
 #include "base/fault_point.hpp"
 #include "base/size.hpp"
@@ -24,21 +23,10 @@ namespace {
 constexpr std::chrono::milliseconds drain_beat{200}, drain_slice{5};
 constexpr std::chrono::seconds device_beat{2};
 constexpr int looks_after_change = 3;
-constexpr const char* device_folder = "/sys/bus/dax/devices";
 
 bool is_symbolic(const pool::PoolConfig& config) {
     return config.kind == pool::Kind::devdax &&
            (config.path == "any" || config.path.compare(0, 5, "uuid:") == 0);
-}
-
-std::vector<std::string> listed_devices() {
-    std::vector<std::string> names;
-    std::error_code problem;  // a kernel without DAX has no such folder
-    for (std::filesystem::directory_iterator it(device_folder, problem), end; !problem && it != end;
-         it.increment(problem))
-        names.push_back(it->path().filename().string());
-    std::sort(names.begin(), names.end());
-    return names;
 }
 
 bool same_device(const std::string& one, const std::string& other) {
@@ -359,7 +347,7 @@ void Pools::take_over() {
 
 void Pools::start() {
     if (!names_devices() || control_.coherence() != table::Coherence::local) return;
-    devices_ = listed_devices();
+    devices_ = pool::devices_now();
     looking_ = parts_.loop.after(device_beat, [this] { look_for_devices(); });
 }
 
@@ -367,17 +355,42 @@ bool Pools::names_devices() const {
     return std::any_of(parts_.config.pools.begin(), parts_.config.pools.end(), is_symbolic);
 }
 
-/// A list of names every two seconds; the devices themselves are touched when it has changed.
+/// Names and drivers every two seconds; the devices themselves are touched when that has changed.
 void Pools::look_for_devices() {
-    auto now = listed_devices();
+    auto now = pool::devices_now();
     if (now != devices_) looks_left_ = looks_after_change;
     devices_ = std::move(now);
     if (looks_left_ > 0) {
         --looks_left_;
+        tell_of_gone_devices();
         for (const auto& [name, reason] : rescan().refused)
             spdlog::warn("pool '{}' of the config is not used: {}", name, reason);
     }
     looking_ = parts_.loop.after(device_beat, [this] { look_for_devices(); });
+}
+
+void Pools::tell_of_gone_devices() {
+    const auto devices = pool::list_devices();
+    gone_.resize(parts_.domain.pools.size());
+    for (std::size_t p = 0; p < gone_.size(); ++p) {
+        const auto& pool = parts_.domain.pools[p];
+        struct stat status {};
+        if (!pool || pool->kind() != pool::Kind::devdax || ::fstat(pool->descriptor(), &status) != 0)
+            continue;
+        const bool gone = std::none_of(devices.begin(), devices.end(), [&](const pool::DaxDevice& device) {
+            return device.number == status.st_rdev && device.mode == pool::DeviceMode::devdax;
+        });
+        if (gone == gone_[p]) continue;
+        gone_[p] = gone;
+        if (gone)
+            spdlog::warn(
+                "pool '{}': its device {} was disabled or has gone; what lies there cannot be read: bring it "
+                "back (daxctl enable-device) and restart maru and its clients, or drain the pool",
+                pool->name(), pool->path());
+        else
+            spdlog::warn("pool '{}': its device {} is back: restart maru and its clients to use it",
+                         pool->name(), pool->path());
+    }
 }
 
 /// Adds what the config lists and the domain does not have.

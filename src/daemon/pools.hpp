@@ -80,6 +80,7 @@ class Pools {
     void tell_clients() const;
     void drain_on();
     void look_for_devices();
+    void tell_of_gone_devices();
     bool names_devices() const;
 
     Result<std::string> answer_add(const std::string& argument);
@@ -91,8 +92,9 @@ class Pools {
     const table::Control& control_;
     Operation draining_ = 0, looking_ = 0;
     std::uint32_t drain_from_ = 0, evict_from_ = 0;
-    std::vector<std::string> devices_;  // as the kernel listed them last
-    int looks_left_ = 0;                // after a change: its node may come a moment later
+    std::string devices_;     // as the kernel told of them last
+    std::vector<bool> gone_;  // by the number of a pool: its device is not there, and that was said
+    int looks_left_ = 0;      // after a change: its node may come a moment later
 };
 
 }  // namespace maru::daemon

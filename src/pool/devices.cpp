@@ -202,6 +202,22 @@ std::vector<DaxDevice> list_devices(const DeviceTree& tree) {
     return devices;
 }
 
+std::string devices_now(const DeviceTree& tree) {
+    std::vector<std::string> lines;
+    std::error_code problem;  // a kernel without DAX has no such folder
+    for (fs::directory_iterator it(folder_of_devices(tree), problem), end; !problem && it != end;
+         it.increment(problem)) {
+        std::error_code unbound;
+        const auto driver = fs::read_symlink(it->path() / "driver", unbound).filename().string();
+        lines.push_back(it->path().filename().string() + " " + driver + "\n");
+    }
+    std::sort(lines.begin(), lines.end());
+    std::string text;
+    for (const auto& line : lines)
+        text += line;
+    return text;
+}
+
 Result<OpenDevice> open_device(const std::string& path, const DeviceTree& tree) {
     auto device = device_of(path, tree);
     if (!device) return device.error();

@@ -34,6 +34,10 @@ struct DeviceTree {
 /// By libdaxctl where the build has it, else from sysfs; ordered by name.
 std::vector<DaxDevice> list_devices(const DeviceTree& tree = {});
 
+/// A text that changes when a device comes, goes, or is bound to another driver. Reads a few links, opens
+/// nothing: to be asked often.
+std::string devices_now(const DeviceTree& tree = {});
+
 /// An opened device with its header unit mapped.
 struct OpenDevice {
     DaxDevice device;

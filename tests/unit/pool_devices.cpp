@@ -303,6 +303,26 @@ TEST_CASE("who finds no device is told why each one is of no use") {
                    {ram + ": it is system RAM (node 3)"});
 }
 
+TEST_CASE("devices: one that comes, is bound, or goes changes what is asked often") {
+    const Machine machine;
+    const auto now = [&] { return pool::devices_now(machine.tree()); };
+    CHECK(now().empty());
+    machine.add("dax1.0", 16 * MiB, "");
+    CHECK(now() == "dax1.0 \n");
+    CHECK(pool::usable_devices(machine.tree()).empty());
+    machine.add("dax0.0");
+    CHECK(now() == "dax0.0 device_dax\ndax1.0 \n");
+    const std::string driver = machine.tree().sysfs + "/bus/dax/devices/dax1.0/driver";
+    fs::create_symlink(machine.tree().sysfs + "/bus/dax/drivers/device_dax", driver);
+    CHECK(now() == "dax0.0 device_dax\ndax1.0 device_dax\n");
+    CHECK(pool::usable_devices(machine.tree()) ==
+          std::vector<std::string>{machine.path("dax0.0"), machine.path("dax1.0")});
+    fs::remove(driver);
+    fs::remove(machine.tree().sysfs + "/bus/dax/devices/dax0.0");
+    CHECK(now() == "dax1.0 \n");
+    CHECK(pool::usable_devices(machine.tree()).empty());
+}
+
 namespace {
 
 /// A process that has done something with a file, and waits to be killed.
