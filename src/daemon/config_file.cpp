@@ -84,7 +84,7 @@ class FileReader {
             return key.name.compare(0, name.size() + 1, name + ".") == 0;
         });
         if (name == "pool") return read_pools(line, value);
-        if (!is_table) return unknown(name, line, value);
+        if (!is_table) return unknown_top(name, line, value);
         if (!value.is_table())
             return problem(line, name + " = " + shown(value) + ": must be a table, written [" + name + "]");
         for (const auto& [key, below] : *value.as_table())
@@ -145,8 +145,22 @@ class FileReader {
         problem(line, name + " = " + shown(value) + " is not allowed: write " + allowed);
     }
 
+    /// Of a table whose keys come with a later version, each key is named.
+    void unknown_top(const std::string& name, std::uint32_t line, const toml::node& value) {
+        const auto later = later_keys();
+        const bool holds_later =
+            is_later(name) || std::any_of(later.begin(), later.end(), [&](const std::string& key) {
+                return key.compare(0, name.size() + 1, name + ".") == 0;
+            });
+        if (!holds_later || !value.is_table()) return unknown(name, line, value);
+        if (value.as_table()->empty())
+            return problem(line, "[" + name + "] is not supported by this version: remove it");
+        for (const auto& [key, below] : *value.as_table())
+            unknown(name + "." + std::string(key.str()), key.source().begin.line, below);
+    }
+
     void unknown(const std::string& name, std::uint32_t line, const toml::node& value) {
-        if (is_later(name)) return problem(line, name + ": this build does not have it, remove it");
+        if (is_later(name)) return problem(line, name + " is not supported by this version: remove it");
         const bool table = value.is_table() || value.is_array_of_tables();
         const std::string near = table ? nearest_table(name) : nearest_key(name);
         const char* what = table ? "unknown table " : "unknown key ";

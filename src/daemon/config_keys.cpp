@@ -426,7 +426,7 @@ const ConfigKey<PoolConfig> keys_of_pool[] = {
      [](const PoolConfig& p) { return std::string(p.allow_page_cache ? "true" : "false"); }},
 };
 
-const std::string keys_of_later[] = {"listen", "remote", "namespace"};
+const std::string keys_of_later[] = {"listen.tcp", "listen.key_file", "remote", "namespace"};
 
 std::string last_part(const std::string& name) {
     return name.substr(name.rfind('.') + 1);

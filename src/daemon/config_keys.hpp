@@ -21,7 +21,7 @@ struct ConfigKey {
 std::span<const ConfigKey<Config>> config_keys();
 std::span<const ConfigKey<pool::PoolConfig>> pool_keys();
 
-/// Keys that are known to exist but are not in this build; "remote" stands for everything below it.
+/// Keys that maru documents and this version does not have yet; "remote" stands for everything below it.
 std::span<const std::string> later_keys();
 
 /// The known key nearest to one that is not known, empty when none is near.

@@ -150,11 +150,18 @@ int main(int argc, char** argv) {
         CLI::App app("The daemon of maru: owns pools of shared memory and hands them to clients.", "maru");
         CommandLine command_line;
         describe(app, command_line);
+        std::string listen;
+        app.add_option("--listen", listen)->group("");  // for an error that says why
         try {
             app.parse(argc, argv);
         } catch (const CLI::ParseError& error) {
             return app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::bad_config);
         }
+        if (!listen.empty())
+            return static_cast<int>(failed(
+                ExitCode::bad_config, "--listen " + listen +
+                                          " is not supported by this version: clients of this host connect "
+                                          "over the socket (--socket)"));
         return static_cast<int>(run(command_line));
     } catch (const std::exception& error) {
         std::cerr << "maru: " << error.what() << '\n';

@@ -23,6 +23,8 @@ ERRORS = {
     "metrics by name": ('[metrics]\nlisten = "localhost:9464"\n', ["localhost:9464", "127.0.0.1:9464", ":2"]),
     "metrics without a port": ('[metrics]\nlisten = "127.0.0.1"\n', ["metrics.listen", ":2"]),
     "metrics with a strange port": ('[metrics]\nlisten = "127.0.0.1:70000"\n', ["70000", ":2"]),
+    "a network address for clients": ('[listen]\ntcp = "[::]:9860"\n', ["listen.tcp", "not supported by this version", ":2"]),
+    "a memory node": ('[remote]\nlisten = "[::]:9861"\n', ["remote.listen", "not supported by this version", ":2"]),
     "two pools of one name": ('[[pool]]\nname = "a"\nkind = "shm"\nsize = "64MiB"\n' * 2, ["a"]),
     "too many clients": ("[control]\nmax_clients = 1000000\n", ["max_clients", "1000000"]),
     "zero clients": ("[control]\nmax_clients = 0\n", ["max_clients"]),
@@ -53,6 +55,12 @@ COMMAND_LINES = [["--unknown"], ["--pool"], ["--pool", "floppy:x:1GiB"], ["--poo
 def test_command_line_errors(tmp_path, words):
     ended = run(MARU, "--socket", tmp_path / "m.sock", *words, within_s=10)
     assert ended.code == BAD_CONFIG and (ended.err + ended.text).strip(), ended
+
+
+def test_an_address_to_listen_on_is_not_supported_yet(tmp_path):
+    ended = run(MARU, "--socket", tmp_path / "m.sock", "--listen", "[::]:9860", within_s=10)
+    assert ended.code == BAD_CONFIG and "--listen [::]:9860 is not supported by this version" in ended.err, ended
+    assert not (tmp_path / "m.sock").exists()
 
 
 def test_version_and_help():

@@ -184,12 +184,28 @@ TEST_CASE("an unknown key is an error with its line and the nearest known key") 
     check_refused("[daemon.socket]\npath = 1\n", {"daemon.socket = a table", "absolute path"});
 }
 
-TEST_CASE("keys that this build does not have are refused, not passed over") {
+TEST_CASE("keys that this version does not have are refused by name, not passed over") {
     for (const std::string key : {"listen.tcp = \"[::]:9860\"", "listen.key_file = \"/x\"",
                                   "remote.nodes = []", "[[namespace]]\nname = \"a\"", "namespace = []"}) {
         CAPTURE(key);
-        check_refused("# first line\n" + key, {"maru.toml:2: ", "this build does not have it"});
+        check_refused("# first line\n" + key, {"maru.toml:2: ", "is not supported by this version"});
     }
+    const std::string whole = refusal(
+        "[listen]\ntcp = \"[::]:9860\"\nkey_file = \"/x\"\n[remote]\nlisten = \"[::]:9861\"\nucx_device = "
+        "\"mlx5_0\"\n"
+        "key_file = \"/y\"\nallow_unchecked_transport = true\nnodes = [\"host:9860\"]\nnodes_key_file = "
+        "\"/z\"\n");
+    for (const std::string named :
+         {"maru.toml:2: listen.tcp ", "maru.toml:3: listen.key_file ", "maru.toml:5: remote.listen ",
+          "maru.toml:6: remote.ucx_device ", "maru.toml:7: remote.key_file ",
+          "maru.toml:8: remote.allow_unchecked_transport ", "maru.toml:9: remote.nodes ",
+          "maru.toml:10: remote.nodes_key_file "}) {
+        CAPTURE(whole);
+        CHECK(whole.find(named + "is not supported by this version: remove it") != std::string::npos);
+    }
+    check_refused("[listen]", {"maru.toml:1: [listen] is not supported by this version"});
+    check_refused("[remote]", {"maru.toml:1: [remote] is not supported by this version"});
+    check_refused("[listen]\ntpc = 1", {"maru.toml:2: ", "unknown key listen.tpc"});
     check_refused("control.coherence = \"software\"",
                   {"maru.toml:1: control.coherence = \"software\"", "local", "hardware"});
 }
