@@ -134,6 +134,29 @@ def key_text():
         yield f"key_{n}", value
 
 
+def http_head():
+    host = b"Host: here\r\n"
+    scrape = b"GET /metrics HTTP/1.1\r\n" + host + b"User-Agent: Prometheus/2.42.0\r\nAccept: */*;q=0.1\r\n\r\n"
+    for piece in (0, 1, 3, 16, 255):
+        yield f"scrape_{piece}", bytes([piece]) + scrape
+    for n, method in enumerate((b"HEAD", b"POST", b"get", b"G\x01T", b"")):
+        yield f"method_{n}", b"\x07" + method + b" /metrics HTTP/1.1\r\n" + host + b"\r\n"
+    for n, target in enumerate((b"/", b"/metrics?a=b", b"http://here/metrics", b"/a b", b"\xff", b"")):
+        yield f"target_{n}", b"\x07GET " + target + b" HTTP/1.1\r\n" + host + b"\r\n"
+    for n, version in enumerate((b"HTTP/1.0", b"HTTP/0.9", b"HTTP/2", b"HTTP/", b"ICY/1.1", b"HTTP/1.1\0")):
+        yield f"version_{n}", b"\x07GET /metrics " + version + b"\r\n" + host + b"\r\n"
+    for n, field in enumerate((host, b"no colon\r\n", b" folded: x\r\n", b"Space : x\r\n", b"X: \x02\r\n", b"X: a\nY: b\r\n",
+                               b"Content-Length: 0\r\n", b"Content-Length: 5\r\n", b"transfer-ENCODING: chunked\r\n", b":\r\n",
+                               b"X: y\r\n" * 64)):
+        yield f"field_{n}", b"\x1fGET /metrics HTTP/1.1\r\n" + host + field + b"\r\n"
+    yield "no_host", b"\x1fGET /metrics HTTP/1.1\r\n\r\n"
+    yield "no_end", b"\x1fGET /metrics HTTP/1.1\r\n" + host
+    yield "endless_field", b"\xffGET /metrics HTTP/1.1\r\nX: " + b"x" * 8192
+    yield "endless_line", b"\xff" + b"G" * 8300
+    yield "tls", b"\x07\x16\x03\x01\x02\x00"
+    yield "nul", b"\x01GE\0T /metrics HTTP/1.1\r\n\r\n"
+
+
 # -- memory --------------------------------------------------------------------------------------------------------
 
 SUPERBLOCK_WORDS = range(0, 64)  # those that a format fills, of four bytes each
@@ -185,7 +208,7 @@ def client_calls():
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
-    for target in (daemon_frames, client_frames, config_text, key_text, pool_head, damaged_region, client_calls):
+    for target in (daemon_frames, client_frames, config_text, http_head, key_text, pool_head, damaged_region, client_calls):
         folder = pathlib.Path(sys.argv[1]) / target.__name__
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in target():
