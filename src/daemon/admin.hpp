@@ -48,8 +48,8 @@ class Census;
 ///          `cursor` of the next request, null at the end. Counts of pages go on where the call before
 ///          stopped: while `complete` is false the numbers are those of the last whole count and the caller
 ///          asks again; a count that took several calls is good for a second.
-/// "check" is not here: it takes longer, `check_domain` runs in a thread; nor are "disconnect" and "release",
-/// which change something.
+/// "check" is not here: it takes longer, `check_domain` runs in a thread; nor are "disconnect", "release" and
+/// "evict", which change something.
 class Admin {
   public:
     Admin(const Config& config, const table::Control& control, const DaemonFacts& facts);

@@ -104,13 +104,17 @@ Result<Place> enter_domain(const table::Control& control, const Config& config) 
     if (!table::activate_client(control, *identity))
         return Error{Code::contended, "client slot " + std::to_string(identity->slot) +
                                           " of the daemon was taken away while it started"};
-    // Relaxed: clients that still read the former daemon's policy evict once more or once less.
-    const auto policy =
-        config.eviction.policy == "none" ? table::EvictionPolicy::none : table::EvictionPolicy::clock;
-    control.super().eviction.store(static_cast<std::uint64_t>(policy), shm::relaxed);
+    tell_eviction_policy(control, config);
     control.super().daemon.store(identity->holder_word(), shm::release);  // read by tools and checks
     control.super().daemon_generation.fetch_add(1, shm::relaxed);
     return place;
+}
+
+void tell_eviction_policy(const table::Control& control, const Config& config) {
+    // Relaxed: clients that still read the former policy evict once more or once less.
+    const auto policy =
+        config.eviction.policy == "none" ? table::EvictionPolicy::none : table::EvictionPolicy::clock;
+    control.super().eviction.store(static_cast<std::uint64_t>(policy), shm::relaxed);
 }
 
 }  // namespace maru::daemon

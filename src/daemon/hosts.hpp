@@ -24,6 +24,9 @@ struct Place {
 /// `local` to another host, contended when the beat moves (another machine uses this id), full.
 Result<Place> enter_domain(const table::Control& control, const Config& config);
 
+/// Lets the domain's clients know whether they may evict. Several hosts' configs: the last one counts.
+void tell_eviction_policy(const table::Control& control, const Config& config);
+
 /// What has become of this host's entry.
 enum class Standing {
     current,

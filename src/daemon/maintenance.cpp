@@ -20,12 +20,13 @@ std::uint64_t monotonic_seconds() {
 
 }  // namespace
 
-Maintenance::Maintenance(Loop& loop, table::Worker& worker, Reaper& reaper, Hosts& hosts,
+Maintenance::Maintenance(Loop& loop, table::Worker& worker, Reaper& reaper, Hosts& hosts, Evictor& evictor,
                          const Config& config, DaemonFacts& facts)
     : loop_(loop),
       worker_(worker),
       reaper_(reaper),
       hosts_(hosts),
+      evictor_(evictor),
       config_(config),
       facts_(facts),
       expiry_(worker.control()),
@@ -58,7 +59,9 @@ void Maintenance::beat() {
     if (const Standing standing = hosts_.beat(); standing != Standing::current) return on_lost(standing);
     table::advance_epoch(worker_.control());
     const std::uint64_t now_s = monotonic_seconds();
+    const bool was_quiet = is_quiet_;  // whoever was woken looks once, also when nobody has worked since
     if (now_s != last_second_) each_second(now_s);
+    if (!was_quiet || !is_quiet_) evictor_.look();
     arm();
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "daemon/evictor.hpp"
 #include "daemon/hosts.hpp"
 #include "daemon/loop.hpp"
 #include "daemon/reaper.hpp"
@@ -12,14 +13,14 @@
 namespace maru::daemon {
 
 /// Shows that this host lives and moves the epoch (ten times a second while anybody is at work, else once),
-/// counts the domain's seconds, ages key pins, finishes deletions that readers held up, looks at locks and at
-/// other hosts.
+/// counts the domain's seconds, ages key pins, finishes deletions that readers held up, looks at locks, at
+/// other hosts and, while anybody is at work, at how much memory is free.
 ///
 /// Threads: the loop's.
 class Maintenance {
   public:
-    Maintenance(Loop& loop, table::Worker& worker, Reaper& reaper, Hosts& hosts, const Config& config,
-                DaemonFacts& facts);
+    Maintenance(Loop& loop, table::Worker& worker, Reaper& reaper, Hosts& hosts, Evictor& evictor,
+                const Config& config, DaemonFacts& facts);
     ~Maintenance();
     Maintenance(const Maintenance&) = delete;
     Maintenance& operator=(const Maintenance&) = delete;
@@ -28,7 +29,8 @@ class Maintenance {
     std::function<void(Standing)> on_lost;
 
     void start();
-    /// Somebody connected or wants memory: the epoch is to move at its quick pace from now on.
+    /// Somebody connected or wants memory, or the config has changed: the epoch is to move at its quick pace
+    /// from now on.
     void wake();
 
   private:
@@ -42,6 +44,7 @@ class Maintenance {
     table::Worker& worker_;
     Reaper& reaper_;
     Hosts& hosts_;
+    Evictor& evictor_;
     const Config& config_;
     DaemonFacts& facts_;
     table::KeyPinExpiry expiry_;

@@ -23,15 +23,19 @@ Result<void> check_name(const std::string& name) {
 
 }  // namespace
 
+std::optional<std::uint32_t> find_namespace(const table::Control& control, const std::string& name) {
+    for (std::uint32_t id = 0; id < control.namespace_count(); ++id)
+        if (in_use(control.name_space(id)) && control.name_space(id).name.get() == name) return id;
+    return {};
+}
+
 Result<std::uint32_t> find_or_make_namespace(const table::Control& control, const std::string& name) {
     if (name.empty()) return std::uint32_t{0};
     if (auto valid = check_name(name); !valid) return valid.error();
-    std::uint32_t unused = control.namespace_count();
-    for (std::uint32_t id = 0; id < control.namespace_count(); ++id) {
-        const auto& entry = control.name_space(id);
-        if (in_use(entry) && entry.name.get() == name) return id;
-        if (!in_use(entry) && unused == control.namespace_count()) unused = id;
-    }
+    if (const auto found = find_namespace(control, name)) return *found;
+    std::uint32_t unused = 0;
+    while (unused < control.namespace_count() && in_use(control.name_space(unused)))
+        ++unused;
     if (unused == control.namespace_count())
         return Error{Code::full, "all " + std::to_string(control.namespace_count()) +
                                      " namespaces are made, \"" + name +

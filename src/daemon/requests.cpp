@@ -112,6 +112,7 @@ Result<void> Requests::admin(Session& session, const wire::Frame& frame) {
     }
     if (asked->command == "disconnect") return disconnect(session, frame, asked->arguments);
     if (asked->command == "release") return release_host(session, frame, asked->arguments);
+    if (asked->command == "evict") return evict(session, frame, asked->arguments);
     auto answer = Pools::knows(asked->command)
                       ? parts_.pools.answer(asked->command, asked->arguments, session.peer().uid)
                       : parts_.admin.answer(asked->command, asked->arguments);

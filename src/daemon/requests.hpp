@@ -47,6 +47,7 @@ class Requests {
     Result<void> ask_pools(Session& session, const wire::Frame& frame);
     Result<void> admin(Session& session, const wire::Frame& frame);
     Result<void> disconnect(Session& session, const wire::Frame& frame, const std::string& arguments);
+    Result<void> evict(Session& session, const wire::Frame& frame, const std::string& arguments);
     Result<void> release_host(Session& session, const wire::Frame& frame, const std::string& arguments);
 
     Result<std::uint32_t> page_4k_of(std::uint64_t page_bytes) const;

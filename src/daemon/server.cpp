@@ -63,7 +63,8 @@ Server::Server(const CommandLine& command_line, Config& config, Domain& domain, 
       worker_(*domain.control, place.self),
       reaper_(loop, worker_, domain.lock(), facts_),
       hosts_(worker_, config_, place.host, facts_),
-      maintenance_(loop, worker_, reaper_, hosts_, config_, facts_),
+      evictor_(loop, worker_, hosts_, config_),
+      maintenance_(loop, worker_, reaper_, hosts_, evictor_, config_, facts_),
       lock_(lock_control(domain)),
       prefault_(domain.pools, domain.configs, has_clients(*domain.control),
                 lock_.bytes == 0 ? std::span<std::byte>() : domain.mapping.bytes().first(lock_.bytes)),
@@ -254,6 +255,8 @@ void Server::reload() {
     } else {
         for (const auto& notice : apply_changes(*fresh, &config_))
             spdlog::warn("{}", notice);
+        tell_eviction_policy(*domain_.control, config_);
+        maintenance_.wake();
         if (auto level = set_log_level(config_.daemon.log_level); !level)
             spdlog::warn("{}", level.error().text);
         spdlog::info("the config was read again");

@@ -59,6 +59,7 @@ class Server {
     Reaper reaper_;
     Hosts hosts_;
     Standing standing_ = Standing::current;
+    Evictor evictor_;
     Maintenance maintenance_;
     MemoryLock lock_;
     Prefault prefault_;

@@ -139,7 +139,8 @@ std::vector<Counts> count_each(const Control& control) {
     return counts;
 }
 
-Counts count_all(const Control& control) {
+namespace {
+Counts count_clients(const Control& control) {
     Counts sum;
     add(sum, control.client_stats(0));  // of all clients that have left
     for (std::uint32_t slot = 1; slot < control.client_count(); ++slot)
@@ -148,6 +149,22 @@ Counts count_all(const Control& control) {
     for (std::uint32_t c = 0; c < control.chunk_count() && c < mark; ++c)
         add(sum, control.chunk(c).counters);
     return sum;
+}
+}  // namespace
+
+Counts count_all(const Control& control) {
+    Counts sum = count_clients(control);
+    for (int reason = 1; reason < evict_reasons; ++reason)
+        sum.of[static_cast<int>(Counter::evictions)] += control.super().evicted[reason].load(shm::relaxed);
+    return sum;
+}
+
+std::array<std::uint64_t, evict_reasons> count_evictions(const Control& control) {
+    std::array<std::uint64_t, evict_reasons> counts{};
+    counts[0] = count_clients(control).of[static_cast<int>(Counter::evictions)];
+    for (std::size_t reason = 1; reason < counts.size(); ++reason)
+        counts[reason] = control.super().evicted[reason].load(shm::relaxed);
+    return counts;
 }
 
 }  // namespace maru::table

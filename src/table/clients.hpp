@@ -1,6 +1,7 @@
 // Client slots: who is connected, and what a death verdict does to a slot.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -45,7 +46,9 @@ struct Counts {
 Counts count_client(const Control& control, Identity identity);
 /// The counters of every client slot that is in use, by its number: those of its present generation.
 std::vector<Counts> count_each(const Control& control);
-/// Everything that was ever counted in this domain.
+/// Everything that was ever counted in this domain; evictions for every reason.
 Counts count_all(const Control& control);
+/// Objects that were evicted, by EvictReason. None of them ever counts down.
+std::array<std::uint64_t, evict_reasons> count_evictions(const Control& control);
 
 }  // namespace maru::table

@@ -29,6 +29,11 @@ const char* name_of(Coherence coherence);
 enum class ChecksumMode : std::uint32_t { off = 0, publish = 1, verify = 2 };
 /// `none`: a store on a full pool is refused.
 enum class EvictionPolicy : std::uint32_t { clock = 0, none = 1 };
+/// What an object was evicted for: a store or a claim that needs its page, free memory ahead of demand, an
+/// administrator.
+enum class EvictReason : std::uint8_t { demand = 0, watermark = 1, admin = 2 };
+inline constexpr int evict_reasons = 3;
+const char* name_of(EvictReason reason);
 
 /// Text inside shared memory: words of eight bytes, zero-padded.
 template <std::size_t Bytes>
@@ -96,7 +101,10 @@ struct alignas(64) Superblock {
     alignas(64) Word64 evict_hand;  // counts strides of records, modulo their number
     // -- moved when a pool leaves
     alignas(64) Word64 pools_epoch;  // see pools.hpp
-    Word64 reserved_tail[8 * 46 - 1];
+    Word64 reserved_pools[7];
+    // -- moved by daemons that evict
+    alignas(64) Word64 evicted[8];  // objects by EvictReason; clients count those of `demand` themselves
+    Word64 reserved_tail[8 * 44];
 };
 static_assert(offsetof(Superblock, checksum) == 1024 - 8);
 static_assert(offsetof(Superblock, epoch) == 1024);
@@ -218,9 +226,9 @@ struct alignas(64) PageRecord {
     Word64 length;  // of the value, bytes
     Word64 last;    // see namespace last
     Word32 namespace_epoch;
-    Word16 publication_tick;  // low bits of the coarse clock, for ages up to 18 hours
+    Word16 publication_tick;  // } when it was published, in bits of the coarse clock (age.hpp)
     Word8 visited;
-    Word8 reserved;
+    Word8 publication_high;  // }
     // -- the key, first part
     Word64 key[key_inline_max / 8];
     Word64 checksum;  // XXH3-64 of the value, where the domain asks for it

@@ -146,6 +146,18 @@ Result<ControlPlan> lay_out(const FormatPlan& plan) {
     return made;
 }
 
+const char* name_of(EvictReason reason) {
+    switch (reason) {
+        case EvictReason::demand:
+            return "demand";
+        case EvictReason::watermark:
+            return "watermark";
+        case EvictReason::admin:
+            return "admin";
+    }
+    return "unknown";
+}
+
 const char* name_of(Coherence coherence) {
     switch (coherence) {
         case Coherence::local:

@@ -143,7 +143,7 @@ void drain_region(Worker& daemon, std::uint32_t number, bool evict) {
     if (!ours) return;
     const auto view = read_region(control, number);
     if (!view) return;
-    if (evict) evict_range(daemon, view->first_record, view->page_count);
+    if (evict) evict_range(daemon, view->first_record, view->page_count, EvictReason::admin);
     if (!seal_free(daemon, *view)) return;
     if (!move_region(entry, &word, RegionPhase::sealing, me)) return;
     // Stamped again: who read the words of before opens none of them.

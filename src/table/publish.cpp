@@ -3,6 +3,7 @@
 
 #include "base/fault_point.hpp"
 #include "base/mutant.hpp"
+#include "table/age.hpp"
 #include "table/index.hpp"
 #include "table/seal.hpp"
 #include "table/worker.hpp"
@@ -20,8 +21,9 @@ void Worker::fill_record(PageRecord& record, const Key& key, std::uint64_t lengt
     if (!mutant(Mutant::flush_not_recorded)) record.namespace_epoch.store(key.namespace_epoch, order);
     record.length.store(length, order);
     record.checksum.store(checksum, order);
-    record.publication_tick.store(static_cast<std::uint16_t>(control_.super().tick.load(shm::relaxed)),
-                                  order);
+    const std::uint64_t tick = control_.super().tick.load(shm::relaxed);
+    record.publication_tick.store(tick_low(tick), order);
+    record.publication_high.store(tick_high(tick), order);
     record.visited.store(0, order);
     const std::size_t inline_bytes = key.bytes.size() < key_inline_max ? key.bytes.size() : key_inline_max;
     for (std::size_t at = 0; at < inline_bytes; at += 8)

@@ -306,6 +306,27 @@ std::uint64_t free_unit_bytes(const Control& control) {
     return units * control.region_unit();
 }
 
+Room room_of(const Control& control) {
+    Room room{free_unit_bytes(control), 0};
+    for (std::uint32_t p = 0; p < control.pool_count(); ++p) {
+        const PoolEntry& pool = control.pool(p);
+        if (pool.state.load(shm::relaxed) != static_cast<std::uint32_t>(PoolState::active)) continue;
+        const std::uint64_t first = pool.first_unit.load(shm::relaxed);
+        const std::uint64_t units = pool.unit_count.load(shm::relaxed);
+        room.total += units * control.region_unit();
+        for (std::uint64_t u = first; u < std::min<std::uint64_t>(first + units, control.region_count());
+             ++u) {
+            const auto number = static_cast<std::uint32_t>(u);
+            if (RegionState::unpack(control.region(number).state.load(shm::relaxed)).phase !=
+                RegionPhase::held)
+                continue;
+            if (const auto view = read_region(control, number))
+                room.free += std::uint64_t{hinted_pages(control, *view)} * view->page_4k * page_align;
+        }
+    }
+    return room;
+}
+
 Result<RegionView> claim_region(Worker& daemon, PageClass wanted, std::uint64_t holder, bool may_evict,
                                 std::string* warning) {
     const Control& control = daemon.control();
@@ -349,7 +370,7 @@ bool dissolve_region(Worker& daemon, std::uint32_t number, bool evict) {
     // DRAINING first: who takes a page from now on sees it after its compare-and-swap and gives the page
     // back.
     if (!advance(entry, &word, RegionPhase::draining, me)) return false;
-    if (evict) evict_range(daemon, view->first_record, view->page_count);
+    if (evict) evict_range(daemon, view->first_record, view->page_count, EvictReason::demand);
     if (!advance(entry, &word, RegionPhase::sealing, me)) return false;
     if (!seal_records(daemon, view->first_record, view->page_count)) {
         open_records(control, view->first_record, view->page_count);

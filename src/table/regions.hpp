@@ -32,6 +32,13 @@ std::uint32_t units_for(const Control& control, std::uint32_t page_4k);
 std::uint64_t page_bytes_max(const Control& control);
 /// Bytes of whole units that no region holds.
 std::uint64_t free_unit_bytes(const Control& control);
+/// Bytes of the pools that take new objects, and how many of them a store can have without an eviction: units
+/// that no region holds, and FREE pages. A page that is RETIRED is not free yet: somebody reads it. By the
+/// hints: right but for what is under way.
+struct Room {
+    std::uint64_t free = 0, total = 0;
+};
+Room room_of(const Control& control);
 
 /// Claims a region for `holder`: one without a holder of the same class first, then free units, then, when
 /// `may_evict`, units of a region of another class that nobody holds (its objects are evicted).

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -43,6 +44,23 @@ struct Occupancy {
                   bad = 0;
 };
 
+/// What a stretch of eviction brought. Bytes are those of whole pages.
+struct Evicted {
+    std::uint64_t objects = 0, bytes = 0;
+    std::uint64_t pinned = 0, pinned_bytes = 0;  // met on the way and kept: leases and key pins
+    std::uint64_t reserved_bytes = 0;            // met on the way: in the hands of writers
+    std::uint32_t granules = 0;                  // that the hand moved over
+    void add(const Evicted& other);
+};
+
+/// Which objects an administrator wants to go.
+struct Chosen {
+    std::optional<std::uint32_t> name_space;  // nothing: those of every namespace
+    std::uint64_t older_than_s = 0;           // at least so many seconds old (age.hpp)
+    std::uint64_t bytes = ~std::uint64_t{0};  // no further object once so much is given back
+    bool spares_visited = false;              // who was read since the hand came by has a second chance
+};
+
 /// Works on the table under one identity.
 ///
 /// Threads: a Worker belongs to one thread at a time; any number of Workers may share an Identity.
@@ -73,6 +91,9 @@ class Worker {
     Code evict_to_reuse(PageClass wanted, Page* page);
     /// Evicts up to `count` objects of the class (any class when page_4k is 0); returns how many went.
     std::size_t evict(PageClass which, std::size_t count);
+    /// Moves the clock's hand over at most `granules` granules and evicts objects of any class whose pages
+    /// can be allocated, until pages of `bytes` are back. Counted as `watermark`.
+    Evicted evict_ahead(std::uint64_t bytes, std::uint32_t granules);
 
     /// Gives a reserved page back, or drops the writer's lease of a published one. Any thread of the client.
     /// not_reserved when the page is neither (given back already, or of another client).
@@ -174,11 +195,14 @@ class Worker {
     void visit(Pass& pass, std::uint32_t number);
     bool begin_retire(Pass& pass, std::uint32_t number, std::uint64_t state);
     void decide(Pass& pass);
-    void run(Pass& pass, std::uint32_t granules);
-    bool granule_of_class(std::uint32_t granule, PageClass wanted, bool any, std::uint32_t* first,
+    std::uint32_t move_hand(Pass& pass, std::uint32_t granules);
+    bool granule_of_class(std::uint32_t granule, const Pass& pass, std::uint32_t* first,
                           std::uint32_t* pages) const;
     bool evict_beside(const Key& key);
-    friend bool evict_range(Worker& worker, std::uint32_t first, std::uint32_t count);
+    void count_eviction(EvictReason reason);
+    friend bool evict_range(Worker& worker, std::uint32_t first, std::uint32_t count, EvictReason reason);
+    friend Evicted evict_chosen(Worker& worker, const Chosen& chosen, std::uint32_t first,
+                                std::uint32_t count);
     friend bool finish_retired(Worker& worker, std::uint32_t number, std::uint64_t state);
 
     std::uint32_t random();
@@ -192,7 +216,12 @@ class Worker {
 };
 
 /// Evicts what is PUBLISHED among `count` records from `first` on, pins permitting; true when none is left.
-bool evict_range(Worker& worker, std::uint32_t first, std::uint32_t count);
+bool evict_range(Worker& worker, std::uint32_t first, std::uint32_t count, EvictReason reason);
+/// Evicts what is chosen among `count` records from `first` on, pins permitting. Counted as `admin`; also
+/// where the domain's policy is none.
+Evicted evict_chosen(Worker& worker, const Chosen& chosen, std::uint32_t first, std::uint32_t count);
+/// What `evict_chosen` would do, second chances aside. Changes nothing.
+Evicted count_chosen(const Control& control, const Chosen& chosen, std::uint32_t first, std::uint32_t count);
 /// Finishes a retirement that somebody left: RETIRED to FREE when nobody reads the page.
 bool finish_retired(Worker& worker, std::uint32_t number, std::uint64_t state);
 

@@ -4,6 +4,7 @@ import pytest
 from harness import EXISTS, FULL, KIB, MIB, OK, PINNED
 
 PAGE = 64 * KIB
+ON_DEMAND = {"eviction": {"low_free": "0%"}}  # what is there stays until a store needs its page
 
 
 def fill(engine, prefix="k", size=PAGE - 64, at_most=5000):
@@ -35,7 +36,7 @@ def test_a_full_pool_evicts(make_domain):
 
 def test_everything_pinned_says_what_holds_it(make_domain):
     """Store on a full pool whose every object is pinned: the answer is an error that counts what is in the way."""
-    domain = make_domain(pool="16MiB")
+    domain = make_domain(pool="16MiB", settings=ON_DEMAND)
     engine = domain.engine(pool=4 * MIB, page=PAGE)
     pinned = 0
     while True:
@@ -57,7 +58,7 @@ def test_everything_pinned_says_what_holds_it(make_domain):
 
 
 def test_everything_under_views_says_what_holds_it(make_domain):
-    domain = make_domain(pool="16MiB")
+    domain = make_domain(pool="16MiB", settings=ON_DEMAND)
     engine = domain.engine(pool=4 * MIB, page=PAGE)
     held = 0
     while (reply := engine("put", key=f"k{held}", id=held + 1, size=PAGE)).status == OK:
@@ -73,7 +74,7 @@ def test_everything_under_views_says_what_holds_it(make_domain):
 
 
 def test_everything_reserved_says_what_holds_it(make_domain):
-    domain = make_domain(pool="16MiB")
+    domain = make_domain(pool="16MiB", settings=ON_DEMAND)
     hoarder = domain.engine(pool=4 * MIB, page=PAGE)
     other = domain.engine("no_claim", page=PAGE)
     pages = 0

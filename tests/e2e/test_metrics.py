@@ -27,7 +27,7 @@ def counts_of(scrape):
     return {"lookups": scrape.value("maru_domain_lookups_total"), "hits": scrape.value("maru_domain_hits_total"),
             "stores": scrape.value("maru_stores_total"), "duplicates": scrape.value("maru_duplicates_total"),
             "deletes": scrape.value("maru_deletes_total", result="removed"),
-            "evictions": scrape.value("maru_evictions_total", reason="demand"),
+            "evictions": scrape.total("maru_evictions_total"),
             "rescues": scrape.value("maru_rescues_total")}
 
 

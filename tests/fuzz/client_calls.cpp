@@ -45,7 +45,8 @@ class RealDaemon {
         std::fprintf(
             file,
             "[daemon]\nsocket = \"%s\"\nlog_level = \"error\"\n[control]\nmax_clients = 8\nmax_pins = 1024\n"
-            "max_objects = 256\nregion_size = \"64KiB\"\n[[pool]]\nname = \"fuzz\"\nkind = \"shm\"\n"
+            "max_objects = 256\nregion_size = \"64KiB\"\n[eviction]\nlow_free = 0\n[[pool]]\nname = "
+            "\"fuzz\"\nkind = \"shm\"\n"
             "path = \"%s/pool\"\nsize = \"1MiB\"\nprefault = \"none\"\n",
             socket_.c_str(), folder_.c_str());
         std::fclose(file);

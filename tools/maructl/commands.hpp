@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,17 @@ int run_dump(const Options& options, const Where& where);
 int disconnect_client(const Options& options, const std::string& client, bool kill);
 /// Gives back what the clients of a fenced host hold. Asks, unless `yes`.
 int release_host(const Options& options, std::uint64_t host, bool yes, bool dry_run);
+
+// -- objects that go
+
+/// At least one of the three says what goes; several narrow it down.
+struct EvictWish {
+    std::uint64_t bytes = 0;  // memory to give back; 0: all that the others choose
+    std::optional<std::string> name_space;
+    std::uint64_t older_than_s = 0;
+};
+/// Asks, unless `yes` or `dry_run`. exit_no also when less than `bytes` could go.
+int evict_objects(const Options& options, const EvictWish& wish, bool yes, bool dry_run);
 
 // -- pools of the running domain
 /// `pool`: KIND:WHAT[:SIZE], as the daemon's command line takes it.

@@ -44,6 +44,7 @@ struct Line {
     std::string interval;
     std::uint64_t count = 0;
     bool once = false, csv = false;
+    std::string bytes, name_space, older_than;
     bool repair = false, kill = false, yes = false, dry_run = false, force = false;
 };
 
@@ -89,6 +90,28 @@ int run_keys(const Line& line) {
     const auto prefix = wire::parse_key(line.prefix);
     if (!prefix) return wrong_use({Code::invalid, "--prefix: " + prefix.error().text});
     return show_keys(line.options, *prefix, line.limit);
+}
+
+int run_evict(const Line& line) {
+    EvictWish wish;
+    if (!line.bytes.empty()) {
+        const auto bytes = parse_size(line.bytes);
+        if (!bytes) return wrong_use({Code::invalid, "--bytes: " + bytes.error().text});
+        if (*bytes == 0) return wrong_use({Code::invalid, "--bytes: 0 bytes are nothing to evict"});
+        wish.bytes = *bytes;
+    }
+    if (!line.older_than.empty()) {
+        const auto span = parse_duration(line.older_than);
+        if (!span) return wrong_use({Code::invalid, "--older-than: " + span.error().text});
+        if (span->count() < 1000)
+            return wrong_use(
+                {Code::invalid, "--older-than: \"" + line.older_than + "\" is less than a second"});
+        wish.older_than_s = static_cast<std::uint64_t>(span->count()) / 1000;
+    }
+    if (!line.name_space.empty()) wish.name_space = line.name_space;
+    if (wish.bytes == 0 && wish.older_than_s == 0 && !wish.name_space)
+        return wrong_use({Code::invalid, "evict: say what goes, with --bytes, --namespace or --older-than"});
+    return evict_objects(line.options, wish, line.yes, line.dry_run);
 }
 
 CLI::App* add_command(CLI::App& app, const char* name, const char* what, const char* example) {
@@ -345,6 +368,25 @@ void add_host(CLI::App& app, Line& line, Command* chosen) {
     });
 }
 
+void add_evict(CLI::App& app, Line& line, Command* chosen) {
+    auto* evict =
+        add_command(app, "evict",
+                    "Evict objects: so much memory, those of a namespace, the old ones; or all of it "
+                    "together",
+                    "maructl evict --bytes 4GiB\n  maructl evict --namespace test --older-than 2h -y\n"
+                    "  maructl evict --older-than 1d --dry-run");
+    evict
+        ->add_option("--bytes", line.bytes,
+                     "Until so much memory is given back, what was not read lately first")
+        ->type_name("N");
+    evict->add_option("--namespace", line.name_space, "Only objects of this namespace")->type_name("N");
+    evict->add_option("--older-than", line.older_than, "Only objects stored longer ago: 30s, 5m, 2h, 1d")
+        ->type_name("T");
+    evict->add_flag("--dry-run", line.dry_run, "Only say how much would go");
+    evict->add_flag("-y,--yes", line.yes, "Do not ask");
+    evict->callback([chosen] { *chosen = run_evict; });
+}
+
 /// A word that is no command reads as a missing command to the parser.
 std::string unknown_command(const CLI::App& app) {
     const auto words = app.remaining();
@@ -385,6 +427,7 @@ int run(std::vector<std::string> words) {
     add_data(app, line, &chosen);
     add_client(app, line, &chosen);
     add_host(app, line, &chosen);
+    add_evict(app, line, &chosen);
     add_top(app, line, &chosen);
     try {
         app.parse(std::move(words));

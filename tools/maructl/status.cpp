@@ -76,10 +76,12 @@ std::string status_text(const Json& status) {
                             count(status, "objects", "limit") + ", values " +
                             size(status, "objects", "value_bytes")) +
         line("hit rate", hits_text(status)) +
-        line("stores", count(status, "counters", "stores") + ", duplicates " +
-                           count(status, "counters", "duplicates") + ", deletes " +
-                           count(status, "counters", "deletes") + ", evictions " +
-                           count(status, "counters", "evictions")) +
+        line("stores",
+             count(status, "counters", "stores") + ", duplicates " + count(status, "counters", "duplicates") +
+                 ", deletes " + count(status, "counters", "deletes") + ", evictions " +
+                 count(status, "counters", "evictions") + " (" + count(status, "evictions", "demand") +
+                 " on demand, " + count(status, "evictions", "watermark") + " ahead of it, " +
+                 count(status, "evictions", "admin") + " by administrators)") +
         line("clients", count(status, "clients", "active") + " active" +
                             (quarantined == 0 ? "" : ", " + std::to_string(quarantined) + " quarantined") +
                             ", " + count(status, "clients", "slots") + " slots") +

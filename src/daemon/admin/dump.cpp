@@ -193,6 +193,7 @@ Json record_row(const Control& control, std::uint64_t number) {
             {"length", record.length.load(shm::relaxed)},
             {"last", hex_text(record.last.load(shm::relaxed))},
             {"tick", record.publication_tick.load(shm::relaxed)},
+            {"tick_high", record.publication_high.load(shm::relaxed)},
             {"visited", record.visited.load(shm::relaxed)},
             {"checksum", hex_text(record.checksum.load(shm::relaxed))}};
 }

@@ -2,6 +2,7 @@
 
 #include "daemon/admin/answers.hpp"
 #include "daemon/admin/pinned.hpp"
+#include "table/age.hpp"
 
 namespace maru::daemon {
 namespace {
@@ -15,7 +16,7 @@ struct Object {
     std::string key;  // its first part
     std::uint64_t key_length = 0, length = 0;
     std::uint32_t region = 0, page_index = 0, page_4k = 0, name_space = 0;
-    std::uint16_t tick = 0;
+    std::uint64_t age_s = 0;
 };
 
 /// An object is listed once its commit is certain, and until its end is.
@@ -33,7 +34,7 @@ std::string inline_key(const table::PageRecord& record, std::uint64_t length) {
     return key;
 }
 
-std::optional<Object> read_object(const table::PageRecord& record) {
+std::optional<Object> read_object(const table::PageRecord& record, std::uint64_t tick) {
     // acquire: with the release of the publication, so that the fields are those of this generation or later
     const auto before = table::State::unpack(record.state.load(shm::acquire));
     if (!is_listed(before.phase)) return {};
@@ -47,7 +48,7 @@ std::optional<Object> read_object(const table::PageRecord& record) {
     object.page_index = record.page_index.load(shm::relaxed);
     object.page_4k = record.page_4k.load(shm::relaxed);
     object.name_space = record.name_space.load(shm::relaxed);
-    object.tick = record.publication_tick.load(shm::relaxed);
+    object.age_s = table::age_of(record, tick);
     shm::fence(
         shm::acquire);  // pairs with the fence of who takes the record for another object before it writes
     const auto after = table::State::unpack(record.state.load(shm::fenced_load));
@@ -58,14 +59,12 @@ std::optional<Object> read_object(const table::PageRecord& record) {
 
 Json json_of(const table::Control& control, const Object& object, const PinsOfObject* pins, bool pins_known) {
     const bool whole = object.key.size() == object.key_length;
-    // The tick is a short counter: it tells ages up to 18 hours.
-    const auto tick = static_cast<std::uint16_t>(control.super().tick.load(shm::relaxed));
     Json row{{"key", whole ? wire::key_text(object.key) : wire::printable(object.key)},
              {"key_hex", wire::hex_of(object.key)},
              {"key_length", object.key_length},
              {"key_complete", whole},
              {"size", object.length},
-             {"age_s", static_cast<std::uint16_t>(tick - object.tick)}};
+             {"age_s", object.age_s}};
     row["leases"] = pins_known ? Json(pins == nullptr ? 0 : pins->leases) : Json(nullptr);
     row["key_pins"] = pins_known ? Json(pins == nullptr ? 0 : pins->key_pins) : Json(nullptr);
     row["region"] = object.region;
@@ -84,6 +83,7 @@ Json answer_keys(const table::Control& control, const Arguments& arguments) {
     PinsByObject pins;
     const bool pins_known = collect_pins(control, deadline_after(pins_budget), &pins);
     const auto deadline = deadline_after(list_budget);
+    const auto tick = control.super().tick.load(shm::relaxed);
     auto rows = Json::array();
     Json next = nullptr;
     for (auto number = std::max<std::uint64_t>(1, arguments.cursor); number < control.record_count();
@@ -92,7 +92,7 @@ Json answer_keys(const table::Control& control, const Arguments& arguments) {
             next = number;
             break;
         }
-        const auto object = read_object(control.record(static_cast<std::uint32_t>(number)));
+        const auto object = read_object(control.record(static_cast<std::uint32_t>(number)), tick);
         if (!object || object->key.compare(0, arguments.prefix.size(), arguments.prefix) != 0) continue;
         const auto word = table::pin::pack(table::PinKind::none, 0, 0, object->generation,
                                            static_cast<std::uint32_t>(number));

@@ -99,6 +99,14 @@ Json json_of_lookups(const table::Control& control) {
     return json;
 }
 
+Json json_of_evictions(const table::Control& control) {
+    const auto counts = table::count_evictions(control);
+    Json json = Json::object();
+    for (std::size_t reason = 0; reason < counts.size(); ++reason)
+        json[table::name_of(static_cast<table::EvictReason>(reason))] = counts[reason];
+    return json;
+}
+
 Json json_of_clients(const Subject& subject) {
     std::uint64_t of[5] = {};
     for (std::uint32_t slot = 1; slot < subject.control.client_count(); ++slot) {
@@ -129,6 +137,7 @@ Json answer_status(const Subject& subject) {
               {"limit", control.record_count() - table::records_per_granule},
               {"value_bytes", sums.pages.value_bytes}}},
             {"counters", json_of_lookups(control)},
+            {"evictions", json_of_evictions(control)},
             {"bytes", json_of_bytes(sums.bytes, total, total > claimed ? total - claimed : 0)},
             {"pages", json_of_pages(sums.pages)},
             {"regions", sums.regions},

@@ -199,9 +199,16 @@ void add_domain_counters(const Exposition& from, Families* families) {
     counter("maru_duplicates_total", "Stores of a key that was there already.", table::Counter::duplicates);
     counter("maru_deletes_total", "Objects removed by key.", table::Counter::deletes,
             {{"result", "removed"}});
-    counter("maru_evictions_total",
-            "Objects evicted; reason \"demand\": a client or a claim needed their pages.",
-            table::Counter::evictions, {{"reason", "demand"}});
+    families->begin(
+        "maru_evictions_total",
+        "Objects evicted; reason \"demand\": a store or a claim needed their pages, "
+        "\"watermark\": less than eviction.low_free was free, \"admin\": maructl evict, or a pool "
+        "that was removed.",
+        MetricType::Counter);
+    const auto evictions = table::count_evictions(from.control);
+    for (const auto reason :
+         {table::EvictReason::demand, table::EvictReason::watermark, table::EvictReason::admin})
+        families->row({{"reason", table::name_of(reason)}}, evictions[static_cast<std::size_t>(reason)]);
     counter("maru_rescues_total", "Publications and removals of others that were completed for them.",
             table::Counter::rescues);
 }
