@@ -90,4 +90,12 @@ Result<void> set_log_level(std::string_view level) {
     return {};
 }
 
+std::string log_level() {
+    const auto level = spdlog::default_logger()->level();
+    if (level == spdlog::level::warn) return "warn";
+    if (level == spdlog::level::err) return "error";
+    const auto name = spdlog::level::to_string_view(level);
+    return {name.data(), name.size()};
+}
+
 }  // namespace maru

@@ -19,5 +19,7 @@ Result<void> start_log(std::string_view level, const std::string& file);
 
 /// At run time, from any thread.
 Result<void> set_log_level(std::string_view level);
+/// What it is now, as parse_log_level gives it.
+std::string log_level();
 
 }  // namespace maru

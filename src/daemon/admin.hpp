@@ -32,6 +32,7 @@ struct DaemonFacts {
     Measures measures;
     table::SweepReport swept;  // since the start
     bool first_sweep_done = false;
+    bool trace = false;  // requests go to the log, one by one
     // For who counts by client, when somebody does:
     std::function<void(table::Identity)> leaving;  // before its counts are folded into the domain's
     std::function<void(std::uint32_t slot, std::uint64_t count)> key_pins_expired;
@@ -48,8 +49,8 @@ class Census;
 ///          `cursor` of the next request, null at the end. Counts of pages go on where the call before
 ///          stopped: while `complete` is false the numbers are those of the last whole count and the caller
 ///          asks again; a count that took several calls is good for a second.
-/// "check" is not here: it takes longer, `check_domain` runs in a thread; nor are "disconnect", "release" and
-/// "evict", which change something.
+/// "check" is not here: it takes longer, `check_domain` runs in a thread; nor are "disconnect", "release",
+/// "evict", "trace" and "log_level", which change something.
 class Admin {
   public:
     Admin(const Config& config, const table::Control& control, const DaemonFacts& facts);

@@ -30,11 +30,13 @@ void Requests::measure(wire::Type type, MonotonicClock::time_point began, bool d
 
 void Requests::answer(Session& session, const wire::Frame& frame) {
     const auto began = MonotonicClock::now();
-    const bool done = execute(session, frame);
-    if (!session.is_held()) measure(frame.type, began, done);  // held: it will be answered later
+    const auto done = execute(session, frame);
+    if (session.is_held()) return;  // it will be answered later
+    measure(frame.type, began, bool(done));
+    if (parts_.facts.trace) trace(frame, session, began, done);
 }
 
-bool Requests::execute(Session& session, const wire::Frame& frame) {
+Result<void> Requests::execute(Session& session, const wire::Frame& frame) {
     ++parts_.facts.requests;
     Result<void> done;
     switch (frame.type) {
@@ -67,16 +69,16 @@ bool Requests::execute(Session& session, const wire::Frame& frame) {
             session.fail(frame.request, done.error());
             session.close_after_sending();
             ++parts_.facts.refused;
-            return false;
+            return done;
     }
-    if (done) return true;
+    if (done) return done;
     ++parts_.facts.refused;
     spdlog::debug("{} of process {}: {}", wire::name_of(frame.type), session.peer().pid, done.error().text);
     session.fail(frame.request, done.error());
     // Without a slot there is nothing to go on with.
     const bool opening = frame.type == wire::Type::hello || frame.type == wire::Type::resume;
     if (opening && !session.client) session.close_after_sending();
-    return false;
+    return done;
 }
 
 Result<void> Requests::ping(Session& session, const wire::Frame& frame) {
@@ -101,6 +103,8 @@ Result<void> Requests::admin(Session& session, const wire::Frame& frame) {
                           began = MonotonicClock::now()](const Result<std::string>& json) {
             measure(wire::Type::admin, began, bool(json));
             Session* waiting = parts_.session(id);
+            if (parts_.facts.trace)
+                trace("admin check", waiting, began, json ? Result<void>() : Result<void>(json.error()));
             if (waiting == nullptr) return;
             if (json)
                 waiting->send(wire::encode_frame(request, wire::AdminAnswer{*json}));
@@ -113,6 +117,8 @@ Result<void> Requests::admin(Session& session, const wire::Frame& frame) {
     if (asked->command == "disconnect") return disconnect(session, frame, asked->arguments);
     if (asked->command == "release") return release_host(session, frame, asked->arguments);
     if (asked->command == "evict") return evict(session, frame, asked->arguments);
+    if (asked->command == "trace") return set_trace(session, frame, asked->arguments);
+    if (asked->command == "log_level") return change_log_level(session, frame, asked->arguments);
     auto answer = Pools::knows(asked->command)
                       ? parts_.pools.answer(asked->command, asked->arguments, session.peer().uid)
                       : parts_.admin.answer(asked->command, asked->arguments);

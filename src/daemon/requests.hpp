@@ -36,7 +36,12 @@ class Requests {
     void answer(Session& session, const wire::Frame& frame);
 
   private:
-    bool execute(Session& session, const wire::Frame& frame);
+    Result<void> execute(Session& session, const wire::Frame& frame);
+    /// A request that was answered, in the log; `session` is nullptr when its connection has ended.
+    void trace(const std::string& what, Session* session, MonotonicClock::time_point began,
+               const Result<void>& done) const;
+    void trace(const wire::Frame& frame, Session& session, MonotonicClock::time_point began,
+               const Result<void>& done) const;
     void measure(wire::Type type, MonotonicClock::time_point began, bool done);
     Result<void> hello(Session& session, const wire::Frame& frame);
     Result<void> resume(Session& session, const wire::Frame& frame);
@@ -48,6 +53,8 @@ class Requests {
     Result<void> admin(Session& session, const wire::Frame& frame);
     Result<void> disconnect(Session& session, const wire::Frame& frame, const std::string& arguments);
     Result<void> evict(Session& session, const wire::Frame& frame, const std::string& arguments);
+    Result<void> set_trace(Session& session, const wire::Frame& frame, const std::string& arguments);
+    Result<void> change_log_level(Session& session, const wire::Frame& frame, const std::string& arguments);
     Result<void> release_host(Session& session, const wire::Frame& frame, const std::string& arguments);
 
     Result<std::uint32_t> page_4k_of(std::uint64_t page_bytes) const;

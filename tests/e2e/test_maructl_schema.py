@@ -10,7 +10,7 @@ import maructl_schema as schema
 from harness import MARUCTL, run
 
 GROUPS = {"device": ["list", "init", "show", "clear"], "client": ["disconnect"], "host": ["release"],
-          "pool": ["add", "drain", "remove"]}
+          "pool": ["add", "drain", "remove"], "trace": ["on", "off"]}
 WITHOUT_JSON = {"get"}  # its output is the value
 
 

@@ -312,7 +312,22 @@ class Run {
                                                     "{\"cursor\":18446744073709551615}",
                                                     "[",
                                                     "{\"cursor\":-1}"};
+        static constexpr const char* changes[][2] = {
+            {"evict", "{\"bytes\":8192}"},
+            {"evict", "{\"namespace\":\"a\",\"dry_run\":true}"},
+            {"evict", "{\"older_than_s\":1,\"cursor\":64}"},
+            {"evict", "{\"bytes\":1,\"cursor\":18446744073709551615}"},
+            {"evict", "{\"dry_run\":false}"},
+            {"trace", "{\"on\":true}"},
+            {"trace", "{\"on\":1}"},
+            {"log_level", "{\"level\":\"error\"}"},
+            {"log_level", "{\"level\":\"loud\"}"},
+            {"log_level", "{}"}};
         const std::uint8_t how = input_.byte();
+        if (how >= 200 && how < 210) {
+            const auto& change = changes[how - 200];
+            return wire::encode_frame(request, wire::Admin{change[0], change[1]});
+        }
         std::string text = arguments[how / 10 % 8];
         if (how >= 240)
             text = "{\"" + input_.text(input_.byte() % 12) + "\":" + input_.text(input_.byte()) + "}";

@@ -61,6 +61,8 @@ def daemon_frames():
     yield "late", b"\0" + CONNECT + step(195, half(6000))
     yield "administrator", b"\0" + CONNECT + b"".join(step(ADMIN, n, n) for n in range(10))
     yield "arguments", b"\0" + CONNECT + b"".join(step(ADMIN, n, 10 * n + 6) for n in range(8))
+    stored = CONNECT + holder + claim
+    yield "changes", b"\0" + stored + b"".join(step(ADMIN, n, 200 + n) for n in range(10)) + step(PING, 3)
     yield "any_argument", b"\0" + CONNECT + step(ADMIN, 1, 246, 5, b"limit", 3, b"1e9")
     check = bytes([0xC5]) + CONNECT + step(ADMIN, 1, 7) + step(PING, 2)
     yield "check", check + bytes([0, 32 - sum(check) % 32])  # may_be_slow in daemon_frames.cpp

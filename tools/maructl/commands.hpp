@@ -38,7 +38,7 @@ int disconnect_client(const Options& options, const std::string& client, bool ki
 /// Gives back what the clients of a fenced host hold. Asks, unless `yes`.
 int release_host(const Options& options, std::uint64_t host, bool yes, bool dry_run);
 
-// -- objects that go
+// -- objects that go, and what the daemon writes to its log
 
 /// At least one of the three says what goes; several narrow it down.
 struct EvictWish {
@@ -48,6 +48,8 @@ struct EvictWish {
 };
 /// Asks, unless `yes` or `dry_run`. exit_no also when less than `bytes` could go.
 int evict_objects(const Options& options, const EvictWish& wish, bool yes, bool dry_run);
+int set_trace(const Options& options, bool on);
+int set_log_level(const Options& options, const std::string& level);
 
 // -- pools of the running domain
 /// `pool`: KIND:WHAT[:SIZE], as the daemon's command line takes it.

@@ -387,6 +387,23 @@ void add_evict(CLI::App& app, Line& line, Command* chosen) {
     evict->callback([chosen] { *chosen = run_evict; });
 }
 
+void add_log(CLI::App& app, Line& line, Command* chosen) {
+    auto* trace = add_command(app, "trace", "Each request to the daemon in its log: who, what, result, time",
+                              "maructl trace on\n  maructl trace off");
+    trace->require_subcommand(1);
+    for (const bool on : {true, false})
+        add_command(*trace, on ? "on" : "off", on ? "From here on, until off or the daemon's end" : "No more",
+                    on ? "maructl trace on" : "maructl trace off")
+            ->callback(
+                [chosen, on] { *chosen = [on](const Line& given) { return set_trace(given.options, on); }; });
+    auto* level =
+        add_command(app, "log-level", "How much the running daemon logs, until its end or its next reload",
+                    "maructl log-level debug");
+    level->add_option("LEVEL", line.file, "trace, debug, info, warn or error")->required();
+    level->callback(
+        [chosen] { *chosen = [](const Line& given) { return set_log_level(given.options, given.file); }; });
+}
+
 /// A word that is no command reads as a missing command to the parser.
 std::string unknown_command(const CLI::App& app) {
     const auto words = app.remaining();
@@ -428,6 +445,7 @@ int run(std::vector<std::string> words) {
     add_client(app, line, &chosen);
     add_host(app, line, &chosen);
     add_evict(app, line, &chosen);
+    add_log(app, line, &chosen);
     add_top(app, line, &chosen);
     try {
         app.parse(std::move(words));

@@ -66,6 +66,8 @@ std::string status_text(const Json& status) {
                            count(status, "daemon", "pid") + ", up " +
                            format_age(number(status, "daemon", "uptime_s")) + ", on " +
                            text(status, "daemon", "event_backend")) +
+        line("log", "level " + text(status, "daemon", "log_level") +
+                        (field(status, "daemon", "trace") == Json(true) ? ", requests traced" : "")) +
         line("socket", text(status, "daemon", "socket")) +
         line("metrics", field(status, "daemon", "metrics").is_string()
                             ? "http://" + text(status, "daemon", "metrics") + "/metrics"

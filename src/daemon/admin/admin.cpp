@@ -32,7 +32,8 @@ Result<const Command*> find_command(const std::string& name) {
     }
     return invalid("unknown admin command \"" + wire::printable(name.substr(0, 64)) +
                    "\"; this daemon knows " + known +
-                   ", check, disconnect, release, evict, pool_add, pool_drain, pool_remove and rescan");
+                   ", check, disconnect, release, evict, trace, log_level, pool_add, pool_drain, pool_remove "
+                   "and rescan");
 }
 
 /// A value of an argument, for an error. What has values of its own is not shown: text would be made of it by

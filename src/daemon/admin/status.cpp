@@ -1,3 +1,4 @@
+#include "base/log.hpp"
 #include "daemon/admin/answers.hpp"
 #include "daemon/domain.hpp"
 #include "table/pools.hpp"
@@ -62,6 +63,8 @@ Json json_of(const DaemonFacts& facts) {
             {"event_backend", facts.event_backend},
             {"metrics", facts.metrics.empty() ? Json(nullptr) : Json(facts.metrics)},
             {"host_id", facts.host_id},
+            {"log_level", log_level()},
+            {"trace", facts.trace},
             {"sessions", facts.sessions},
             {"requests", facts.requests},
             {"refused", facts.refused},
