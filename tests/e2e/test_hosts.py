@@ -9,6 +9,7 @@ import time
 
 import pytest
 from harness import FENCED, KIB, MARU, MIB, MISS, OK, PINNED, run, wait_until
+from test_eviction import MARKS, free_percent, settled
 
 GRACE_S = 3
 
@@ -109,6 +110,30 @@ def test_each_host_counts_removes_pins_and_evicts_for_the_other(hosts):
     assert theirs.good("get", key="r1999").right
     left.check_clean()
     right.check_clean()
+
+
+def test_one_host_keeps_memory_free_for_all_and_the_next_takes_over(hosts):
+    left, right = hosts
+    for domain in hosts:
+        domain.settings.update(MARKS)
+        domain.write_config()
+        domain.process.send_signal(signal.SIGHUP)
+    ours, theirs = left.engine(pool=8 * MIB, page=64 * KIB), right.engine(pool=8 * MIB, page=64 * KIB)
+    ours.good("put_many", prefix="l", count=1000, size=60_000)
+    theirs.good("put_many", prefix="r", count=1000, size=60_000)
+    wait_until(lambda: free_percent(right) >= 40, "as much is free as high_free says")
+    before = settled(right)
+    assert before["watermark"] > 0 and free_percent(right) < 50, "two hosts do not evict twice as much"
+    assert "ahead of demand" in left.log_tail(1 << 20) and "ahead of demand" not in right.log_tail(1 << 20)
+
+    silence(left)
+    wait_until(lambda: rows(right)["left"]["state"] == "FENCED", "the first host is fenced", within_s=GRACE_S + 20)
+    theirs.good("put_many", prefix="s", count=1000, size=60_000)
+    wait_until(lambda: settled(right)["watermark"] > before["watermark"] and free_percent(right) >= 40,
+               "the other evicts now")
+    assert "ahead of demand" in right.log_tail(1 << 20)
+    wake(left)
+    wait_until(lambda: rows(right)["left"]["state"] == "ACTIVE", "it is back", within_s=20)
 
 
 def test_a_client_s_death_is_its_own_host_s_to_sweep(hosts):
