@@ -101,8 +101,9 @@ Result<Header> decode_header(std::span<const std::byte, header_bytes> bytes, std
 
 void Writer::write(const std::string& text) {
     write(static_cast<std::uint32_t>(text.size()));
-    const auto* bytes = reinterpret_cast<const std::byte*>(text.data());
-    bytes_.insert(bytes_.end(), bytes, bytes + text.size());
+    const std::size_t at = bytes_.size();
+    bytes_.resize(at + text.size());
+    std::memcpy(bytes_.data() + at, text.data(), text.size());
 }
 
 void Writer::write(const Uuid& uuid) {

@@ -87,16 +87,7 @@ void release_buffer(PyObject* object, Py_buffer*) {
 PyObject* get_buf(PyObject* object, void*) {
     AllocHandle* const self = of(object);
     if (self->given != nullptr) return Py_NewRef(self->given);
-    if (self->latest != nullptr) {
-        PyObject* const living = PyWeakref_GetObject(self->latest);  // borrowed
-        if (living != Py_None) return Py_NewRef(living);
-        Py_CLEAR(self->latest);
-    }
-    PyObject* const made = PyMemoryView_FromObject(object);
-    if (made == nullptr) return nullptr;
-    self->latest = PyWeakref_NewRef(made, nullptr);
-    if (self->latest == nullptr) PyErr_Clear();
-    return made;
+    return memoryview_of(object, &self->latest);
 }
 
 PyObject* get_region(PyObject* object, void*) {

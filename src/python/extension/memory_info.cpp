@@ -106,16 +106,7 @@ PyObject* get_view(PyObject* object, void*) {
     MemoryInfo* const self = of(object);
     if (self->released) return released_already();
     if (self->given != nullptr) return Py_NewRef(self->given);
-    if (self->latest != nullptr) {
-        PyObject* const living = PyWeakref_GetObject(self->latest);  // borrowed
-        if (living != Py_None) return Py_NewRef(living);
-        Py_CLEAR(self->latest);
-    }
-    PyObject* const made = PyMemoryView_FromObject(object);
-    if (made == nullptr) return nullptr;
-    self->latest = PyWeakref_NewRef(made, nullptr);
-    if (self->latest == nullptr) PyErr_Clear();  // the next one will be another memoryview
-    return made;
+    return memoryview_of(object, &self->latest);
 }
 
 PyObject* get_region(PyObject* object, void*) {
@@ -129,8 +120,8 @@ PyObject* get_page(PyObject* object, void*) {
 void release_latest(MemoryInfo* self) {
     const Reference latest(std::exchange(self->latest, nullptr));
     if (!latest) return;
-    const Reference view(Py_NewRef(PyWeakref_GetObject(latest.get())));
-    if (view.get() == Py_None) return;
+    const Reference view(living(latest.get()));
+    if (!view) return;
     const Reference done(PyObject_CallMethod(view.get(), "release", nullptr));
     if (!done) PyErr_Clear();  // BufferError: the lease ends with what was made from it
 }

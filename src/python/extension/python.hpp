@@ -31,6 +31,30 @@ class Reference {
     PyObject* object_ = nullptr;
 };
 
+/// What a weak reference leads to, as a new reference; NULL without an exception when it is gone.
+inline PyObject* living(PyObject* weak) {
+    // Deprecated from 3.13 on, where what replaces it is new.
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+    PyObject* const borrowed = PyWeakref_GetObject(weak);
+#pragma GCC diagnostic pop
+    return borrowed == Py_None ? nullptr : Py_NewRef(borrowed);
+}
+
+/// The memoryview of an exporter: the same while somebody holds it. `latest`, the exporter's weak reference
+/// to it, is NULL before the first.
+inline PyObject* memoryview_of(PyObject* exporter, PyObject** latest) {
+    if (*latest != nullptr) {
+        if (PyObject* const same = living(*latest)) return same;
+        Py_CLEAR(*latest);
+    }
+    PyObject* const made = PyMemoryView_FromObject(exporter);
+    if (made == nullptr) return nullptr;
+    *latest = PyWeakref_NewRef(made, nullptr);
+    if (*latest == nullptr) PyErr_Clear();  // the next one will be another memoryview
+    return made;
+}
+
 /// Runs what may wait for the GIL. Until 3.14 CPython ends a daemon thread that waits for it while the
 /// interpreter ends, by pthread_exit, and what is on the thread's stack would be destroyed without the GIL.
 /// Such a thread stands still instead; the process is about to go.
