@@ -8,11 +8,6 @@
 namespace maru::ctl {
 namespace {
 
-int fail(const Error& error) {
-    complain(error.text);
-    return exit_cannot;
-}
-
 /// The report of whoever looked.
 Result<Json> report_of(Target& target) {
     if (target.daemon) return target.daemon->ask("check", Json::object());
@@ -46,11 +41,11 @@ std::string findings_text(const Json& report) {
 
 int run_check(const Options& options, const Where& where) {
     auto target = find_target(options, where);
-    if (!target) return fail(target.error());
+    if (!target) return fail(target.error(), exit_cannot);
     const auto report = report_of(*target);
-    if (!report) return fail(report.error());
+    if (!report) return fail(report.error(), exit_cannot);
     if (!report->contains("clean") || !(*report)["clean"].is_boolean())
-        return fail({Code::version, "the daemon's answer to \"check\" is not understood"});
+        return fail({Code::version, "the daemon's answer to \"check\" is not understood"}, exit_cannot);
     const bool clean = (*report)["clean"].get<bool>();
     if (options.json) {
         print(report->dump(2) + "\n");
@@ -66,7 +61,7 @@ int run_check(const Options& options, const Where& where) {
 
 int run_dump(const Options& options, const Where& where) {
     auto target = find_target(options, where);
-    if (!target) return fail(target.error());
+    if (!target) return fail(target.error(), exit_cannot);
     const auto write = [](const Json& rows) {
         std::string lines;
         for (const auto& row : rows)
@@ -76,13 +71,14 @@ int run_dump(const Options& options, const Where& where) {
     };
     if (target->daemon) {
         const auto done = target->daemon->ask_list("dump", "rows", Json::object(), write);
-        return done ? exit_done : fail(done.error());
+        return done ? exit_done : fail(done.error(), exit_cannot);
     }
     const auto& control = target->offline->control;
     if (!control)
         return fail({Code::damaged, target->path + ": " +
                                         (target->offline->head.fault ? target->offline->head.fault->text
-                                                                     : "no domain was formatted here")});
+                                                                     : "no domain was formatted here")},
+                    exit_cannot);
     for (Json part{{"next", 0}}; part["next"].is_number();) {
         constexpr std::uint64_t rows_a_part = 1000;
         part = Json::parse(daemon::dump_part(*control, part["next"].get<std::uint64_t>(), rows_a_part));

@@ -8,15 +8,9 @@ namespace maru::ctl {
 
 int disconnect_client(const Options& options, const std::string& client, bool kill) {
     auto daemon = Daemon::find(options.socket);
-    if (!daemon) {
-        complain(daemon.error().text);
-        return exit_cannot;
-    }
+    if (!daemon) return fail(daemon.error(), exit_cannot);
     const auto answer = daemon->ask("disconnect", Json{{"client", client}, {"kill", kill}});
-    if (!answer) {
-        complain(answer.error().text);
-        return exit_no;
-    }
+    if (!answer) return fail(answer.error(), exit_no);
     if (options.json) {
         print(answer->dump(2) + "\n");
         return exit_done;

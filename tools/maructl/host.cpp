@@ -12,9 +12,8 @@
 namespace maru::ctl {
 namespace {
 
-int fail(const Error& error) {
-    complain(error.text);
-    return error.code == Code::unavailable ? exit_cannot : exit_no;
+int refused(const Error& error) {
+    return fail(error, error.code == Code::unavailable ? exit_cannot : exit_no);
 }
 
 bool agreed(std::uint64_t host) {
@@ -32,12 +31,9 @@ bool agreed(std::uint64_t host) {
 
 int release_host(const Options& options, std::uint64_t host, bool yes, bool dry_run) {
     auto daemon = Daemon::find(options.socket);
-    if (!daemon) {
-        complain(daemon.error().text);
-        return exit_cannot;
-    }
+    if (!daemon) return fail(daemon.error(), exit_cannot);
     auto answer = daemon->ask("release", Json{{"host", host}, {"dry_run", true}});
-    if (!answer) return fail(answer.error());
+    if (!answer) return refused(answer.error());
     if (!dry_run && !yes) {
         if (::isatty(STDIN_FILENO) == 0) {
             complain("not released: say -y if that machine is off");
@@ -46,7 +42,7 @@ int release_host(const Options& options, std::uint64_t host, bool yes, bool dry_
         if (!agreed(host)) return exit_no;
     }
     if (!dry_run) answer = daemon->ask("release", Json{{"host", host}, {"dry_run", false}});
-    if (!answer) return fail(answer.error());
+    if (!answer) return refused(answer.error());
     if (options.json) {
         print(answer->dump(2) + "\n");
         return exit_done;

@@ -16,14 +16,9 @@ struct Listing {
     Row row;
 };
 
-int fail(const Error& error) {
-    complain(error.text);
-    return exit_cannot;
-}
-
 int show_list(const Options& options, const Listing& listing) {
     auto daemon = Daemon::find(options.socket);
-    if (!daemon) return fail(daemon.error());
+    if (!daemon) return fail(daemon.error(), exit_cannot);
     Table table(listing.columns);
     Json all = Json::array();
     const auto asked =
@@ -36,7 +31,7 @@ int show_list(const Options& options, const Listing& listing) {
             }
             return true;
         });
-    if (!asked) return fail(asked.error());
+    if (!asked) return fail(asked.error(), exit_cannot);
     print(options.json ? Json{{listing.command, all}}.dump(2) + "\n" : table.take());
     return exit_done;
 }
@@ -195,7 +190,7 @@ std::vector<std::string> key_row(const Json& row) {
 
 int show_keys(const Options& options, const std::string& prefix, std::uint64_t limit) {
     auto daemon = Daemon::find(options.socket);
-    if (!daemon) return fail(daemon.error());
+    if (!daemon) return fail(daemon.error(), exit_cannot);
     Table table(
         {{"SIZE", true}, {"AGE", true}, {"LEASES", true}, {"PINS", true}, {"PAGE"}, {"STATE"}, {"KEY"}});
     Json arguments = Json::object();
@@ -217,17 +212,17 @@ int show_keys(const Options& options, const std::string& prefix, std::uint64_t l
         print(options.json ? part : table.take());
         return limit == 0 || shown < limit;
     });
-    if (!asked) return fail(asked.error());
+    if (!asked) return fail(asked.error(), exit_cannot);
     if (options.json) print(shown == 0 ? "{\"keys\": []}\n" : "\n]}\n");
     return exit_done;
 }
 
 int show_ping(const Options& options) {
     auto daemon = Daemon::find(options.socket);
-    if (!daemon) return fail(daemon.error());
+    if (!daemon) return fail(daemon.error(), exit_cannot);
     const auto begin = MonotonicClock::now();
     auto answer = daemon->ask("ping", Json::object());
-    if (!answer) return fail(answer.error());
+    if (!answer) return fail(answer.error(), exit_cannot);
     const auto us =
         std::chrono::duration_cast<std::chrono::microseconds>(MonotonicClock::now() - begin).count();
     if (options.json) {

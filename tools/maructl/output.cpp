@@ -59,6 +59,11 @@ void complain(const std::string& text) {
     static_cast<void>(static_cast<bool>(write_all(STDERR_FILENO, "maructl: " + text + "\n")));
 }
 
+int fail(const Error& error, Exit exit) {
+    complain(error.text);
+    return exit;
+}
+
 Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {
     for (const auto& column : columns_)
         widths_.push_back(width_of(column.title));

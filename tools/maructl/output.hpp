@@ -28,6 +28,9 @@ void print(std::string_view text);
 /// "maructl: TEXT" on standard error.
 void complain(const std::string& text);
 
+/// Complains of the error; returns `exit`.
+int fail(const Error& error, Exit exit);
+
 /// A table with a header line; numbers are right-aligned.
 class Table {
   public:

@@ -12,16 +12,6 @@
 namespace maru::ctl {
 namespace {
 
-int fail(const Error& error) {
-    complain(error.text);
-    return exit_no;
-}
-
-int no_daemon(const Error& error) {
-    complain(error.text);
-    return exit_cannot;
-}
-
 std::string holders(const Json& answer) {
     std::string list;
     for (const auto& holder : answer.value("holders", Json::array()))
@@ -52,9 +42,9 @@ bool agreed(const std::string& name, const Json& answer) {
 
 int add_pool(const Options& options, const std::string& pool) {
     auto daemon = Daemon::find(options.socket);
-    if (!daemon) return no_daemon(daemon.error());
+    if (!daemon) return fail(daemon.error(), exit_cannot);
     const auto answer = daemon->ask("pool_add", Json{{"pool", pool}});
-    if (!answer) return fail(answer.error());
+    if (!answer) return fail(answer.error(), exit_no);
     print(options.json ? answer->dump(2) + "\n"
                        : "added pool " + text(*answer, "name") + " (" + text(*answer, "kind") + ", " +
                              size(*answer, "size") + ")\n");
@@ -63,9 +53,9 @@ int add_pool(const Options& options, const std::string& pool) {
 
 int drain_pool(const Options& options, const std::string& name) {
     auto daemon = Daemon::find(options.socket);
-    if (!daemon) return no_daemon(daemon.error());
+    if (!daemon) return fail(daemon.error(), exit_cannot);
     const auto answer = daemon->ask("pool_drain", Json{{"name", name}});
-    if (!answer) return fail(answer.error());
+    if (!answer) return fail(answer.error(), exit_no);
     if (options.json) {
         print(answer->dump(2) + "\n");
         return exit_done;
@@ -79,14 +69,15 @@ int drain_pool(const Options& options, const std::string& name) {
 
 int remove_pool(const Options& options, const std::string& name, bool evict) {
     auto daemon = Daemon::find(options.socket);
-    if (!daemon) return no_daemon(daemon.error());
+    if (!daemon) return fail(daemon.error(), exit_cannot);
     auto answer = daemon->ask("pool_remove", Json{{"name", name}, {"evict", false}});
-    if (!answer) return fail(answer.error());
+    if (!answer) return fail(answer.error(), exit_no);
     if (!answer->value("removed", false)) {
         if (!evict && ::isatty(STDIN_FILENO) == 0)
             return fail({Code::invalid, "pool '" + name + "' is not empty: " + content(*answer) +
                                             ". Let it drain (maructl pool drain " + name +
-                                            "), or say -y to evict what nobody holds"});
+                                            "), or say -y to evict what nobody holds"},
+                        exit_no);
         if (!evict && !agreed(name, *answer)) return exit_no;
         // A slice at a time, so that the daemon serves others meanwhile; two whole passes without an end mean
         // that somebody holds the rest.
@@ -94,7 +85,7 @@ int remove_pool(const Options& options, const std::string& name, bool evict) {
             answer = daemon->ask("pool_remove", Json{{"name", name}, {"evict", true}});
             if (answer && answer->value("over", false)) ++passes;
         }
-        if (!answer) return fail(answer.error());
+        if (!answer) return fail(answer.error(), exit_no);
     }
     const bool removed = answer->value("removed", false);
     if (options.json) {
@@ -106,7 +97,8 @@ int remove_pool(const Options& options, const std::string& name, bool evict) {
         return fail({Code::pinned, "pool '" + name + "' is draining and still holds " + content(*answer) +
                                        (who.empty() ? std::string() : ", kept by " + who) +
                                        ": nothing new goes in; when they let go, or after maructl client "
-                                       "disconnect, ask again"});
+                                       "disconnect, ask again"},
+                    exit_no);
     }
     print("removed pool " + name +
           (answer->value("in_config", false)
@@ -117,9 +109,9 @@ int remove_pool(const Options& options, const std::string& name, bool evict) {
 
 int rescan(const Options& options) {
     auto daemon = Daemon::find(options.socket);
-    if (!daemon) return no_daemon(daemon.error());
+    if (!daemon) return fail(daemon.error(), exit_cannot);
     const auto answer = daemon->ask("rescan", Json::object());
-    if (!answer) return fail(answer.error());
+    if (!answer) return fail(answer.error(), exit_no);
     const Json refused = answer->value("refused", Json::array());
     if (options.json) {
         print(answer->dump(2) + "\n");

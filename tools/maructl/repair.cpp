@@ -112,10 +112,7 @@ int refuse(const Options& options, const std::string& why) {
 
 int run_repair(const Options& options, const Where& where) {
     auto target = find_target(options, where);
-    if (!target) {
-        complain(target.error().text);
-        return exit_cannot;
-    }
+    if (!target) return fail(target.error(), exit_cannot);
     if (const auto why = obstacle(*target); !why.empty()) return refuse(options, why);
     auto& domain = *target->offline;
     if (domain.control && table::look(*domain.control).findings_total == 0) {
@@ -131,10 +128,7 @@ int run_repair(const Options& options, const Where& where) {
     }
     Mappings mappings;
     const auto sources = open_sources(domain, &mappings);
-    if (!sources) {
-        complain(sources.error().text);
-        return exit_cannot;
-    }
+    if (!sources) return fail(sources.error(), exit_cannot);
     const auto report = table::repair(mappings.front().bytes(), *sources);
     if (!report) return refuse(options, target->path + ": " + report.error().text);
     const auto control = table::Control::attach(mappings.front().bytes());

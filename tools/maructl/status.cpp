@@ -97,15 +97,9 @@ std::string status_text(const Json& status) {
 
 int show_status(const Options& options) {
     auto daemon = Daemon::find(options.socket);
-    if (!daemon) {
-        complain(daemon.error().text);
-        return exit_cannot;
-    }
+    if (!daemon) return fail(daemon.error(), exit_cannot);
     const auto status = daemon->ask_complete("status", Json::object());
-    if (!status) {
-        complain(status.error().text);
-        return exit_cannot;
-    }
+    if (!status) return fail(status.error(), exit_cannot);
     if (options.json) {
         print(status->dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
         return exit_done;

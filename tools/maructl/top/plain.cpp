@@ -17,20 +17,15 @@ namespace {
 
 constexpr std::size_t plain_width = 100;  // of tables in a file
 
-int fail(const Error& error) {
-    complain(error.text);
-    return exit_cannot;
-}
-
 /// Calls `show` with each look: once, unless an interval or a count asks for more.
 int repeat(const Request& request, const std::function<void(const Subject&, bool first)>& show) {
     auto daemon = Daemon::find(request.options.socket);
-    if (!daemon) return fail(daemon.error());
+    if (!daemon) return fail(daemon.error(), exit_cannot);
     const bool once = request.once || (!request.interval && !request.count);
     std::optional<Look> before;
     for (std::uint64_t number = 1;; ++number) {
         auto look = look_at(*daemon);
-        if (!look) return fail(look.error());
+        if (!look) return fail(look.error(), exit_cannot);
         show({*look, before ? &*before : nullptr}, number == 1);
         if (once || (request.count && number >= *request.count)) return exit_done;
         before = std::move(*look);
