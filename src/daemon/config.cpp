@@ -24,10 +24,6 @@ constexpr std::uint64_t file_bytes_max = MiB;
 constexpr std::uint64_t default_pool_max = GiB;
 constexpr std::uint64_t default_pool_min = 16 * MiB;
 
-Error invalid(const std::string& text) {
-    return Error{Code::invalid, text};
-}
-
 /// "FILE:LINE: " of a value that has one.
 std::string prefix(const Config& config, const std::string& key) {
     const auto found = config.origins.find(key);

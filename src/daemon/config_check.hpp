@@ -9,6 +9,11 @@
 
 namespace maru::daemon {
 
+/// A value that cannot be.
+inline Error invalid(const std::string& text) {
+    return Error{Code::invalid, text};
+}
+
 inline constexpr const char* command_line_origin = "command line";
 
 /// A pool and where it was asked for.

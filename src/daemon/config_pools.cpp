@@ -10,10 +10,6 @@ namespace {
 
 using pool::Kind;
 
-Error invalid(const std::string& text) {
-    return Error{Code::invalid, text};
-}
-
 bool is_symbolic(const std::string& path) {
     return path == "any" || path.compare(0, 5, "uuid:") == 0;
 }

@@ -13,12 +13,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Wish {
+struct DisconnectWish {
     std::string client;
     bool kill = false;
 };
 
-Result<Wish> wish_of(const std::string& arguments) {
+Result<DisconnectWish> disconnect_wish(const std::string& arguments) {
     const auto json = Json::parse(arguments, nullptr, false);
     const bool whole =
         json.is_object() && json.contains("client") && json["client"].is_string() &&
@@ -29,7 +29,7 @@ Result<Wish> wish_of(const std::string& arguments) {
         return Error{
             Code::invalid,
             "\"disconnect\" takes {\"client\": an instance id or slot:NUMBER, \"kill\": true or false}"};
-    return Wish{json["client"].get<std::string>(), json.value("kill", false)};
+    return DisconnectWish{json["client"].get<std::string>(), json.value("kill", false)};
 }
 
 /// The one client of this name.
@@ -54,7 +54,7 @@ Result<table::ClientView> find_named(const table::Control& control, const std::s
 }  // namespace
 
 Result<void> Requests::disconnect(Session& session, const wire::Frame& frame, const std::string& arguments) {
-    const auto wish = wish_of(arguments);
+    const auto wish = disconnect_wish(arguments);
     if (!wish) return wish.error();
     const auto view = find_named(control_, wish->client);
     if (!view) return view.error();

@@ -10,7 +10,7 @@
 namespace maru::daemon {
 namespace {
 
-constexpr std::chrono::milliseconds slice_budget{1}, pause_between{1};
+constexpr std::chrono::milliseconds evictor_budget{1}, pause_between{1};
 // So few that their victims' scans of all pins end within the slice's time.
 constexpr std::uint32_t granules_a_step = 4;
 constexpr int rounds_without_eviction = 2;  // the first takes the second chances
@@ -45,7 +45,7 @@ void Evictor::look() {
 void Evictor::slice() {
     timer_ = 0;
     if (!is_wanted()) return ended();
-    const Deadline deadline = deadline_after(slice_budget);
+    const Deadline deadline = deadline_after(evictor_budget);
     const std::uint32_t whole_round = worker_.control().granule_count();
     const table::Room room = table::room_of(worker_.control());
     const std::uint64_t wanted = part_of(room, config_.eviction.high_free_percent);

@@ -17,14 +17,14 @@ std::string text_of(const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-struct Wish {
+struct PoolWish {
     std::string what;
     bool evict = false;
 };
 
 /// {"NAME": text, "evict": true or false}; the latter where it is taken.
-Result<Wish> wish_of(const std::string& command, const std::string& arguments, const char* name,
-                     bool takes_evict) {
+Result<PoolWish> pool_wish(const std::string& command, const std::string& arguments, const char* name,
+                           bool takes_evict) {
     const auto json = Json::parse(arguments, nullptr, false);
     const bool whole =
         json.is_object() && json.contains(name) && json[name].is_string() &&
@@ -34,7 +34,7 @@ Result<Wish> wish_of(const std::string& command, const std::string& arguments, c
     if (!whole)
         return Error{Code::invalid, "\"" + command + "\" takes {\"" + name + "\": text" +
                                         (takes_evict ? ", \"evict\": true or false}" : "}")};
-    return Wish{json[name].get<std::string>(), json.value("evict", false)};
+    return PoolWish{json[name].get<std::string>(), json.value("evict", false)};
 }
 
 Json json_of(const table::PoolContent& content) {
@@ -71,7 +71,7 @@ Result<std::string> Pools::answer(const std::string& command, const std::string&
                                        ") may change pools, this is user " + std::to_string(user)};
     if (command == "rescan") return answer_rescan();
     const bool removes = command == "pool_remove";
-    const auto wish = wish_of(command, arguments, command == "pool_add" ? "pool" : "name", removes);
+    const auto wish = pool_wish(command, arguments, command == "pool_add" ? "pool" : "name", removes);
     if (!wish) return wish.error();
     if (removes) return answer_remove(wish->what, wish->evict);
     return command == "pool_add" ? answer_add(wish->what) : answer_drain(wish->what);

@@ -10,12 +10,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Wish {
+struct ReleaseWish {
     std::uint32_t host = 0;
     bool dry_run = false;
 };
 
-Result<Wish> wish_of(const std::string& arguments) {
+Result<ReleaseWish> release_wish(const std::string& arguments) {
     const auto json = Json::parse(arguments, nullptr, false);
     bool whole = json.is_object() && json.contains("host") && json["host"].is_number_unsigned();
     if (whole)
@@ -23,7 +23,7 @@ Result<Wish> wish_of(const std::string& arguments) {
             whole = whole && (name == "host" || (name == "dry_run" && value.is_boolean()));
     if (!whole)
         return Error{Code::invalid, "\"release\" takes {\"host\": a number, \"dry_run\": true or false}"};
-    return Wish{json["host"].get<std::uint32_t>(), json.value("dry_run", false)};
+    return ReleaseWish{json["host"].get<std::uint32_t>(), json.value("dry_run", false)};
 }
 
 /// The host, if it may be released.
@@ -56,7 +56,7 @@ std::uint64_t clients_of(const table::Control& control, std::uint32_t host) {
 
 Result<void> Requests::release_host(Session& session, const wire::Frame& frame,
                                     const std::string& arguments) {
-    const auto wish = wish_of(arguments);
+    const auto wish = release_wish(arguments);
     if (!wish) return wish.error();
     const auto host = find_silent(control_, parts_.facts.host, wish->host);
     if (!host) return host.error();

@@ -51,11 +51,6 @@ bool agreed(const Sum& sum) {
     return said == "y" || said == "Y" || said == "yes";
 }
 
-int fail(const Error& error, int exit) {
-    complain(error.text);
-    return exit;
-}
-
 void say(const Options& options, const Sum& sum, bool dry_run) {
     if (options.json) {
         const Json answer{{"objects", sum.objects},

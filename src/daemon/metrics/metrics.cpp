@@ -14,9 +14,9 @@
 namespace maru::daemon {
 namespace {
 
-constexpr int backlog = 64;
+constexpr int scrape_backlog = 64;
 // A killed daemon's sockets outlive it by the moment that the kernel needs to take its ring apart.
-constexpr std::chrono::milliseconds leftover_patience{3000}, leftover_look{50};
+constexpr std::chrono::milliseconds port_patience{3000}, port_look{50};
 // A large domain is counted in slices, with room for others between them.
 constexpr std::chrono::milliseconds count_slice{2}, count_pause{2};
 constexpr int answer_age_factor = 4;
@@ -42,7 +42,7 @@ Result<MetricsSocket> try_to_listen(const std::string& text) {
     if (::setsockopt(made.socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) != 0)
         return failed("setsockopt");
     if (::bind(made.socket.get(), address->get(), address->size) != 0) return failed("bind");
-    if (::listen(made.socket.get(), backlog) != 0) return failed("listen");
+    if (::listen(made.socket.get(), scrape_backlog) != 0) return failed("listen");
     return made;
 }
 
@@ -51,13 +51,13 @@ Result<MetricsSocket> try_to_listen(const std::string& text) {
 Result<MetricsSocket> open_metrics(const Config& config) {
     if (config.metrics.listen.empty()) return MetricsSocket{};
     const bool asked = config.origins.count("metrics.listen") != 0;
-    const Deadline deadline = deadline_after(leftover_patience);
+    const Deadline deadline = deadline_after(port_patience);
     while (true) {
         auto opened = try_to_listen(config.metrics.listen);
         if (!opened || opened->socket || !asked) return opened;
         if (!opened->may_come_free || milliseconds_left(deadline) == 0)
             return Error{Code::unavailable, opened->problem};
-        ::poll(nullptr, 0, static_cast<int>(leftover_look.count()));
+        ::poll(nullptr, 0, static_cast<int>(port_look.count()));
     }
 }
 
@@ -81,7 +81,7 @@ Metrics::~Metrics() {
 void Metrics::start() {
     if (socket_.socket) return listen();
     if (socket_.problem.empty()) return;
-    if (socket_.may_come_free) return try_again(deadline_after(leftover_patience));
+    if (socket_.may_come_free) return try_again(deadline_after(port_patience));
     spdlog::warn("no metrics: {}", socket_.problem);
 }
 
@@ -96,7 +96,7 @@ void Metrics::listen() {
 }
 
 void Metrics::try_again(Deadline end) {
-    waiting_ = loop_.after(leftover_look, [this, end] {
+    waiting_ = loop_.after(port_look, [this, end] {
         waiting_ = 0;
         auto opened = try_to_listen(config_.metrics.listen);
         if (!opened) return spdlog::warn("no metrics: {}", opened.error().text);

@@ -12,7 +12,7 @@
 namespace maru::daemon {
 namespace {
 
-constexpr std::chrono::milliseconds accept_pause{100};
+constexpr std::chrono::milliseconds scrape_pause{100};
 
 }  // namespace
 
@@ -41,7 +41,7 @@ void ScrapeServer::accepted(int result) {
     if (result < 0) {
         spdlog::debug("accept for metrics: {}", std::strerror(-result));
         // A pause, so that a lack that stays does not keep the loop busy.
-        accepting_ = loop_.after(accept_pause, [this] { accept(); });
+        accepting_ = loop_.after(scrape_pause, [this] { accept(); });
         return;
     }
     Descriptor socket(result);
