@@ -10,8 +10,10 @@
  * value, the remedy. MARU_EXISTS and MARU_MISS are answers, not errors. Keys:     1 to 4096 bytes, any bytes.
  * Death:    a process may die at any instruction. Published objects stay; pages it had reserved, its leases
  * and its pins come back with the daemon's sweep; no other client waits for that. fork:     a child inherits
- * nothing it may use: every call returns MARU_ERR_FORKED until it connects by itself. Growth:   structures
- * that may grow carry their size; set it with the initialiser.
+ * nothing it may use: every call returns MARU_ERR_FORKED until it connects by itself. Signals:  maru_connect
+ * installs a handler of SIGBUS, which passes on what does not concern the client's own memory to the one that
+ * was there before; a program that installs one later passes on to it likewise, or ends where memory goes.
+ * Growth:   structures that may grow carry their size; set it with the initialiser.
  */
 #ifndef MARU_MARU_H
 #define MARU_MARU_H
