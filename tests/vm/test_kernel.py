@@ -96,9 +96,8 @@ def test_memory_is_gathered_into_large_pages(guest, make_domain):
     report.said(f"shm: {gathered // MIB} MiB of 64 MiB gathered into pages of 2 MiB; ShmemPmdMapped of an engine: {huge} kB")
 
 
-def test_a_machine_that_starts_again_has_no_domain_of_before(make_guest, make_domain):
+def test_a_machine_that_starts_again_has_no_domain_of_before(guest, make_domain):
     """/dev/shm is memory of one boot: after a power failure the daemon makes a new domain, unasked, and serves."""
-    guest = make_guest("power")
     domain = make_domain(guest, shm_pool())
     engine = domain.engine(pool=8 * MIB, page=64 * KIB)
     engine.good("put", key="k", id=1, size=60_000)

@@ -66,7 +66,7 @@ def test_a_killed_guest_comes_back_as_another_boot(guest, memory):
 
 def test_no_guest_outlives_its_tests(image, tmp_path):
     """SIGKILL of the test process leaves nobody to clean up."""
-    program = ("import sys, machine; guest = machine.Guest(*sys.argv[1:], 'orphan'); guest.start();"
+    program = ("import sys, machine; guest = machine.Guest(*sys.argv[1:], 'orphan'); guest.power_on();"
                "print(guest.qemu.pid, flush=True); sys.stdin.read()")
     owner = subprocess.Popen([sys.executable, "-c", program, image, tmp_path / "orphan"], cwd=HERE,
                              stdin=subprocess.PIPE, stdout=subprocess.PIPE)
