@@ -92,6 +92,10 @@ Result<Opened> take_pool_for(const table::PoolView& view, const OpenPool& open, 
         if (const auto same = check_same(*pool, view); !same) return same.error();
         return Opened{std::move(pool), domain->configs[p]};
     }
+    const bool is_device = view.kind == static_cast<std::uint32_t>(pool::Kind::devdax);
+    if (const auto here = is_device ? pool::find_device(view.uuid) : Result<std::string>(""); !here)
+        return Error{here.error().code, "pool '" + view.name + "' of " + format_size(view.bytes) +
+                                            " belongs to the domain: " + here.error().text};
     if (view.source.empty())
         return Error{Code::invalid,
                      "pool '" + view.name + "' of " + format_size(view.bytes) +

@@ -384,12 +384,15 @@ void Pools::tell_of_gone_devices() {
         gone_[p] = gone;
         if (gone)
             spdlog::warn(
-                "pool '{}': its device {} was disabled or has gone; what lies there cannot be read: bring it "
-                "back (daxctl enable-device) and restart maru and its clients, or drain the pool",
+                "pool '{}': its device {} was disabled or has gone; what lies there cannot be read: end maru "
+                "and its "
+                "clients, bring it back (daxctl enable-device), and start them again; or drain the pool",
                 pool->name(), pool->path());
         else
-            spdlog::warn("pool '{}': its device {} is back: restart maru and its clients to use it",
-                         pool->name(), pool->path());
+            spdlog::warn(
+                "pool '{}': its device {} is back, but not for who had it before: restart maru and its "
+                "clients",
+                pool->name(), pool->path());
     }
 }
 

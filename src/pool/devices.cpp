@@ -153,7 +153,11 @@ Error cannot_open(const DaxDevice& device, int reason) {
     if (reason == EBUSY)
         return Error{Code::unavailable, device.path + ": somebody else has it: daxctl list -u"};
     if (reason == ENXIO || reason == ENODEV)
-        return Error{Code::unavailable, device.path + ": the device has gone"};
+        return Error{Code::unavailable,
+                     device.path +
+                         ": the device has gone, or was disabled and enabled while it was in use; "
+                         "then bring it back with daxctl disable-device " +
+                         device.name + " and daxctl enable-device " + device.name};
     return Error{Code::unavailable, device.path + ": " + strerror(reason)};
 }
 
