@@ -312,4 +312,28 @@ constexpr std::uint32_t generation(std::uint64_t word) {
 }
 }  // namespace host_state
 
+/// State word of a namespace entry. The generation of the id is mixed into hash and compare.
+namespace namespace_state {
+using InUse = Field<0, 1>;
+using Flushing = Field<1, 1>;  // objects of an epoch before the present one may be left
+using Removing = Field<2, 1>;  // nobody may enter; it goes when nothing is left in it
+using Generation = Field<32, 32>;
+constexpr bool is_sound(std::uint64_t word) {
+    return (word & 0xffffffff) < 8 && (InUse::get(word) != 0 || (word & 0xffffffff) == 0);
+}
+}  // namespace namespace_state
+
+/// Which half of a namespace's members counts, and how many of each kind stand there, in this order. One
+/// store of this word changes the rules as a whole.
+namespace namespace_rules {
+using Half = Field<0, 1>;
+using Users = Field<1, 5>;
+using Groups = Field<6, 5>;
+using Readers = Field<11, 5>;
+using ByAdministrator = Field<16, 1>;  // the last change of quota or rules did not come from a config
+constexpr bool is_sound(std::uint64_t word) {
+    return word >> 17 == 0 && Users::get(word) + Groups::get(word) + Readers::get(word) <= 16;
+}
+}  // namespace namespace_rules
+
 }  // namespace maru::table

@@ -116,6 +116,11 @@ class Look {
             if (id == 0 && (state & 1) == 0) find("default namespace is not in use", "namespace 0", state);
             if ((state & 1) != 0 && !is_name(entry.name.get()))
                 find("namespace without a name", at("namespace", id), state);
+            if (!namespace_state::is_sound(state))
+                find("namespace in a state that does not exist", at("namespace", id), state);
+            const std::uint64_t rules = entry.rules.load(shm::acquire);
+            if ((state & 1) != 0 && !namespace_rules::is_sound(rules))
+                find("namespace with impossible access rules", at("namespace", id), rules);
         }
     }
 

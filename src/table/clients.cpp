@@ -28,6 +28,7 @@ void fill(ClientEntry& entry, const ClientFacts& facts, std::uint64_t tick) {
     entry.is_daemon.store(facts.is_daemon ? 1 : 0, shm::relaxed);
     entry.connected_tick.store(tick, shm::relaxed);
     entry.pools_seen.store(0, shm::relaxed);
+    entry.read_only.store(facts.read_only ? 1 : 0, shm::relaxed);
     entry.instance_id.set(facts.instance_id);
 }
 
@@ -49,6 +50,12 @@ Result<Identity> open_client(const Control& control, const ClientFacts& facts) {
                  "all " + std::to_string(control.client_count() - 1) +
                      " client slots are in use: raise control.max_clients and format the domain anew, "
                      "or disconnect a client"};
+}
+
+void set_read_only(const Control& control, Identity identity, bool read_only) {
+    if (identity.slot == 0 || identity.slot >= control.client_count()) return;
+    // Relaxed: nothing is ordered by it, a call under way may still end as it began.
+    control.client(identity.slot).read_only.store(read_only ? 1 : 0, shm::relaxed);
 }
 
 bool take_back_connecting(const Control& control, Identity identity) {
@@ -95,6 +102,7 @@ std::optional<ClientView> read_client(const Control& control, std::uint32_t slot
     view.facts.gid = entry.gid.load(shm::relaxed);
     view.facts.name_space = entry.name_space.load(shm::relaxed);
     view.facts.is_daemon = entry.is_daemon.load(shm::relaxed) != 0;
+    view.facts.read_only = entry.read_only.load(shm::relaxed) != 0;
     view.facts.instance_id = entry.instance_id.get();
     view.connected_tick = entry.connected_tick.load(shm::relaxed);
     return view;

@@ -15,12 +15,14 @@ namespace maru::table {
 struct ClientFacts {
     std::uint32_t host = 0, pid = 0, uid = 0, gid = 0, name_space = 0;
     std::uint64_t pid_namespace = 0, start_time = 0, exec_stamp = 0, random = 0;
-    bool is_daemon = false;
+    bool is_daemon = false, read_only = false;
     std::string instance_id;
 };
 
 /// Takes a free client slot and fills it; it is CONNECTING. Full: code full, with both numbers.
 Result<Identity> open_client(const Control& control, const ClientFacts& facts);
+/// Whether it may only look up and retrieve; in force from its next call on.
+void set_read_only(const Control& control, Identity identity, bool read_only);
 /// CONNECTING -> DEAD: the client never began to work. False: it did, or the slot is not CONNECTING.
 bool take_back_connecting(const Control& control, Identity identity);
 /// CONNECTING -> ACTIVE, by the client itself. False: the daemon took the slot back.

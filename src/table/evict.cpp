@@ -8,6 +8,7 @@
 #include "base/mutant.hpp"
 #include "table/age.hpp"
 #include "table/index.hpp"
+#include "table/namespaces.hpp"
 #include "table/regions.hpp"
 
 namespace maru::table {
@@ -29,10 +30,13 @@ bool is_chosen(const PageRecord& record, const Chosen& chosen, std::uint64_t now
 struct Worker::Pass {
     PageClass which;
     bool any_class = false;
-    bool help = false;         // second round: undecided retirements of others are decided, not waited for
-    bool visited_too = false;  // no second chance (a region is being emptied)
-    bool spare = false;        // nothing is evicted: the domain's policy is none
-    bool usable_only = false;  // nothing in regions that are being emptied: their pages cannot be had
+    bool any_size = false;      // pages of every size of the namespace
+    bool help = false;          // second round: undecided retirements of others are decided, not waited for
+    bool visited_too = false;   // no second chance (a region is being emptied)
+    bool spare = false;         // nothing is evicted: the domain's policy is none
+    bool usable_only = false;   // nothing in regions that are being emptied: their pages cannot be had
+    bool flushed_only = false;  // objects of this epoch of their namespace stay
+    std::uint32_t epoch = 0;
     const Chosen* chosen = nullptr;  // nullptr: every object
     EvictReason reason = EvictReason::demand;
     std::size_t wanted = ~std::size_t{0};            // evictions that end the pass
@@ -147,6 +151,7 @@ void Worker::visit(Pass& pass, std::uint32_t number) {
             break;
         case Phase::published:
             if (pass.spare) break;
+            if (pass.flushed_only && record.namespace_epoch.load(shm::relaxed) >= pass.epoch) break;
             if (mutant(Mutant::flushed_not_evicted) &&
                 record.namespace_epoch.load(shm::relaxed) < control_.name_space(0).epoch.load(shm::relaxed))
                 break;
@@ -242,8 +247,8 @@ bool Worker::granule_of_class(std::uint32_t granule, const Pass& pass, std::uint
     *pages = entry.page_count.load(shm::relaxed);
     if (pass.usable_only && RegionState::unpack(entry.state.load(shm::relaxed)).phase != RegionPhase::held)
         return false;
-    return pass.any_class || (entry.page_4k.load(shm::relaxed) == pass.which.page_4k &&
-                              entry.name_space.load(shm::relaxed) == pass.which.name_space);
+    return pass.any_class || (entry.name_space.load(shm::relaxed) == pass.which.name_space &&
+                              (pass.any_size || entry.page_4k.load(shm::relaxed) == pass.which.page_4k));
 }
 
 Code Worker::evict_to_reuse(PageClass wanted, Page* page) {
@@ -287,7 +292,7 @@ bool Worker::evict_beside(const Key& key) {
 std::size_t Worker::evict(PageClass which, std::size_t count) {
     Pass pass;
     pass.which = which;
-    pass.any_class = which.page_4k == 0;
+    pass.any_size = which.page_4k == 0;
     pass.wanted = count;
     for (int round = 0; round < 2 && pass.done.objects < count; ++round)
         move_hand(pass, control_.granule_count());
@@ -346,6 +351,44 @@ Evicted count_chosen(const Control& control, const Chosen& chosen, std::uint32_t
     }
     sort_out();
     return sum;
+}
+
+void flush_records(Worker& worker, std::uint32_t id, std::uint32_t first, std::uint32_t count, bool dry,
+                   Flushed* sum) {
+    const Control& control = worker.control();
+    Worker::Pass pass;
+    pass.visited_too = true;
+    pass.help = true;
+    pass.flushed_only = true;
+    pass.reason = EvictReason::admin;
+    pass.epoch = static_cast<std::uint32_t>(control.name_space(id).epoch.load(shm::acquire));
+    struct Old {
+        std::uint32_t record, generation;
+    };
+    Old batch[evict_batch];
+    for (std::uint32_t done = 0; done < count;) {
+        std::size_t batched = 0;
+        for (; done < count && batched < evict_batch; ++done) {
+            const std::uint32_t number = first + done;
+            if (number >= control.record_count()) break;
+            const PageRecord& record = control.record(number);
+            const std::uint64_t state = record.state.load(shm::acquire);
+            if (!is_live(phase_of(state)) || record.name_space.load(shm::relaxed) != id) continue;
+            const bool is_old = record.namespace_epoch.load(shm::relaxed) < pass.epoch;
+            if (is_old == dry) continue;
+            batch[batched++] = {number, generation_of(state)};
+            if (!dry) worker.visit(pass, number);
+        }
+        worker.decide(pass);
+        for (std::size_t i = 0; i < batched; ++i) {
+            const PageRecord& record = control.record(batch[i].record);
+            const std::uint64_t state = record.state.load(shm::acquire);
+            const bool held = !dry && generation_of(state) == batch[i].generation && is_live(phase_of(state));
+            (held ? sum->held : sum->gone) += 1;
+            (held ? sum->held_bytes : sum->gone_bytes) += page_bytes_of(record);
+        }
+        if (done < count && first + done >= control.record_count()) break;
+    }
 }
 
 bool evict_range(Worker& worker, std::uint32_t first, std::uint32_t count, EvictReason reason) {

@@ -1,4 +1,4 @@
-// The control region as it lies in memory (control region layout, version 1).
+// The control region as it lies in memory (control region layout, version 2).
 //
 // No pointers, no process-private types, little-endian fixed-width words, tables on 64-byte boundaries. A
 // zero word means empty everywhere. Fields are Words, so that nothing here can be read or written past
@@ -163,7 +163,8 @@ struct alignas(64) ClientEntry {
     Word64 connected_tick;
     Text<128> instance_id;
     Word64 pools_seen;  // written by the client: it maps no pool that left up to this pools_epoch
-    Word64 reserved[6];
+    Word64 read_only;   // written by its daemon, 1: it may look up and retrieve, and no more
+    Word64 reserved[5];
 };
 static_assert(sizeof(ClientEntry) == 256);
 
@@ -186,11 +187,14 @@ struct alignas(64) CounterLine {
 static_assert(sizeof(CounterLine) == 64);
 
 struct alignas(64) NamespaceEntry {
-    Word64 state;  // bit 0 in use, upper 32 bits: generation of this id, mixed into hash and compare
+    Word64 state;  // namespace_state
     Text<64> name;
-    Word64 quota;
-    Word64 epoch;  // raised by a flush; a record carries the epoch of its publication
-    Word64 reserved[21];
+    Word64 quota;    // bytes; 0: none
+    Word64 epoch;    // raised by a flush; a record carries the epoch of its publication
+    Word64 claimed;  // bytes of the pages of its regions, as a daemon last counted them
+    Word64 rules;    // namespace_rules: which half of `members` counts, and what its numbers are
+    Word32 members[2][namespace_members_max];  // user ids, then group ids, then group ids that only read
+    Word64 reserved[3];
 };
 static_assert(sizeof(NamespaceEntry) == 256);
 

@@ -7,7 +7,7 @@
 
 namespace maru::table {
 
-inline constexpr std::uint32_t layout_version = 1;
+inline constexpr std::uint32_t layout_version = 2;
 
 // Widths of packed words (bits.hpp). The reasons stand in README.md, "Widths".
 inline constexpr int phase_bits = 4, attempt_bits = 12, owner_slot_bits = 10, owner_generation_bits = 6;
@@ -19,6 +19,7 @@ inline constexpr std::uint32_t max_clients = 1u << owner_slot_bits;  // client s
 inline constexpr int host_bits = 6;
 inline constexpr std::uint32_t max_hosts = 1u << host_bits;
 inline constexpr std::uint32_t max_namespaces = 4096;
+inline constexpr std::uint32_t namespace_members_max = 16;  // users and groups that its rules name
 inline constexpr std::uint32_t max_pools = 64;
 inline constexpr std::uint32_t max_units = 1u << 20;
 

@@ -170,7 +170,7 @@ std::optional<RegionView> adopt(const Control& control, PageClass wanted, std::u
 }
 
 /// Takes apart regions of other classes that nobody holds: empty ones, or with `evict` the emptiest one.
-bool make_room(Worker& daemon, PageClass wanted, bool evict) {
+bool make_room(Worker& daemon, PageClass wanted, bool evict, bool in_namespace = false) {
     const Control& control = daemon.control();
     bool made = false;
     std::optional<RegionView> emptiest;
@@ -178,6 +178,7 @@ bool make_room(Worker& daemon, PageClass wanted, bool evict) {
     for (std::uint32_t r = 0; r < control.region_count(); ++r) {
         const auto view = read_region(control, r);
         if (!view || view->phase != RegionPhase::held || view->holder != 0 || is_of(*view, wanted)) continue;
+        if (in_namespace && view->name_space != wanted.name_space) continue;
         const std::uint64_t published = count_pages(control, *view).of[static_cast<int>(Phase::published)];
         if (published == 0) {
             made = dissolve_region(daemon, r, false) || made;
@@ -191,6 +192,14 @@ bool make_room(Worker& daemon, PageClass wanted, bool evict) {
 }
 
 }  // namespace
+
+std::optional<RegionView> adopt_region(const Control& control, PageClass wanted, std::uint64_t holder) {
+    return adopt(control, wanted, holder, 0);
+}
+
+bool make_room_in_namespace(Worker& daemon, PageClass wanted, bool evict) {
+    return make_room(daemon, wanted, evict, true);
+}
 
 void free_units(const Control& control, std::uint32_t first, std::uint32_t count, std::uint64_t word) {
     // The head goes last: as long as its word is ours, units that name it are ours too.

@@ -46,6 +46,13 @@ Room room_of(const Control& control);
 Result<RegionView> claim_region(Worker& daemon, PageClass wanted, std::uint64_t holder, bool may_evict,
                                 std::string* warning);
 
+/// A region of the class that nobody holds and that has a free page: no new memory. Nothing when there is
+/// none.
+std::optional<RegionView> adopt_region(const Control& control, PageClass wanted, std::uint64_t holder);
+/// Takes regions of the namespace apart that have pages of another size and that nobody holds: the empty
+/// ones, or when there is none and `evict`, the emptiest one. False: there was none.
+bool make_room_in_namespace(Worker& daemon, PageClass wanted, bool evict);
+
 /// Takes the holder away from a region (its client left or gave it back); an empty one goes back to free
 /// units.
 void release_region(Worker& daemon, std::uint32_t number, std::uint64_t holder);

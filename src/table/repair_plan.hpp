@@ -18,7 +18,7 @@ struct PoolEntryPlan {
 };
 
 struct NamespacePlan {
-    bool in_use = false, changed = false;
+    bool in_use = false, changed = false, rules_lost = false;
     std::uint32_t generation = 0;
     std::uint64_t epoch = 0;
     std::string name;

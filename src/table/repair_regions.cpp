@@ -468,10 +468,17 @@ void decide_namespaces(const Control& control, RepairPlan* plan) {
             made.name.clear();
         else if (!is_name(name))
             made.name = "recovered-" + std::to_string(id);
-        made.changed = made.in_use != ((state & 1) != 0) || made.generation != state >> 32 ||
+        made.rules_lost = made.in_use && !namespace_rules::is_sound(entry.rules.load(shm::relaxed));
+        made.changed = made.in_use != ((state & 1) != 0) || !namespace_state::is_sound(state) ||
+                       made.rules_lost || made.generation != state >> 32 ||
                        made.epoch != entry.epoch.load(shm::relaxed) || made.name != name;
-        if (!made.in_use && (state & 1) == 0) made.changed = false;  // nobody reads what else stands there
-        if (made.changed) plan->mend("namespace " + std::to_string(id) + " '" + made.name + "': made again");
+        if (!made.in_use && namespace_state::is_sound(state) && (state & 1) == 0)
+            made.changed = false;  // nobody reads what else stands there
+        if (made.changed)
+            plan->mend("namespace " + std::to_string(id) + " '" + made.name + "': made again" +
+                       (made.rules_lost ? "; its access rules are lost, root alone may enter until they are "
+                                          "set again (maructl namespace set)"
+                                        : ""));
     }
 }
 

@@ -47,6 +47,10 @@ void write_namespaces(const Control& control, const RepairPlan& plan) {
         NamespaceEntry& entry = control.name_space(id);
         entry.name.set(made.name);
         put(entry.epoch, made.epoch);
+        if (made.rules_lost) {  // opens to nobody what others may not see
+            entry.members[0][0].store(0, shm::relaxed);
+            entry.rules.store(namespace_rules::Users::put(1), shm::relaxed);
+        }
         put(entry.state, std::uint64_t{made.generation} << 32 | (made.in_use ? 1 : 0));
     }
 }

@@ -38,6 +38,8 @@ struct View {
 
 enum class DeleteResult { deleted, absent, pinned, no_pin_slot, damaged };
 
+struct Flushed;  // namespaces.hpp
+
 /// Why an allocation found nothing, counted over the pages it could have used: for the text of an error.
 struct Occupancy {
     std::uint64_t pages = 0, free = 0, reserved = 0, published = 0, pinned = 0, retired = 0, quarantined = 0,
@@ -89,7 +91,8 @@ class Worker {
     /// FREE. Takes FREE and RETIRED pages that the hand meets. With the domain's eviction policy `none` only
     /// those.
     Code evict_to_reuse(PageClass wanted, Page* page);
-    /// Evicts up to `count` objects of the class (any class when page_4k is 0); returns how many went.
+    /// Evicts up to `count` objects of the class (when page_4k is 0, of any size in its namespace); returns
+    /// how many went.
     std::size_t evict(PageClass which, std::size_t count);
     /// Moves the clock's hand over at most `granules` granules and evicts objects of any class whose pages
     /// can be allocated, until pages of `bytes` are back. Counted as `watermark`.
@@ -203,6 +206,8 @@ class Worker {
     friend bool evict_range(Worker& worker, std::uint32_t first, std::uint32_t count, EvictReason reason);
     friend Evicted evict_chosen(Worker& worker, const Chosen& chosen, std::uint32_t first,
                                 std::uint32_t count);
+    friend void flush_records(Worker& worker, std::uint32_t id, std::uint32_t first, std::uint32_t count,
+                              bool dry, Flushed* sum);
     friend bool finish_retired(Worker& worker, std::uint32_t number, std::uint64_t state);
 
     std::uint32_t random();

@@ -47,8 +47,8 @@ bool within(const ControlSizes& sizes, std::uint64_t pool_bytes, std::uint64_t p
 }  // namespace
 
 TEST_SUITE("table layout") {
-    TEST_CASE("sizes and places of version 1") {
-        CHECK(layout_version == 1);
+    TEST_CASE("sizes and places of version 2") {
+        CHECK(layout_version == 2);
         CHECK(sizeof(Superblock) == 4096);
         CHECK(offsetof(Superblock, magic) == 0);
         CHECK(offsetof(Superblock, version) == 8);
