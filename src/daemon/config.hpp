@@ -10,9 +10,15 @@
 
 #include "base/result.hpp"
 #include "pool/pool.hpp"
-#include "table/control.hpp"
+#include "table/namespaces.hpp"
 
 namespace maru::daemon {
+
+/// One [[namespace]]: what the config decides about it.
+struct NamespaceConfig {
+    std::string name;
+    table::NamespacePolicy policy;
+};
 
 /// Effective values of one daemon. Every key of conf/maru.toml has a field here; the initialisers are the
 /// defaults.
@@ -52,8 +58,9 @@ struct Config {
     } metrics;
     std::vector<pool::PoolConfig> pools;  // the one of control.pool first, then in the order of the file
     bool embedded_default = false;  // neither file nor --pool names a pool: one shm pool of a size that fits
+    std::vector<NamespaceConfig> namespaces;  // in the order of the file
     /// Where each value that is not a default came from: "FILE:LINE" or "command line" by full key
-    /// ("daemon.socket", "pool.NAME.size"; "pool.NAME" for the pool as a whole).
+    /// ("daemon.socket", "pool.NAME.size"; "pool.NAME" for the pool as a whole; "namespace.NAME.quota").
     std::map<std::string, std::string> origins;
 };
 

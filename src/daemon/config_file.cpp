@@ -56,6 +56,12 @@ std::uint32_t line_of_many_dots(const std::string& text) {
     return 0;
 }
 
+struct NamespaceSource {
+    NamespaceConfig config;
+    std::uint32_t line = 0;
+    std::map<std::string, std::string> origins;  // by the key's last part
+};
+
 class FileReader {
   public:
     explicit FileReader(std::string file) : file_(std::move(file)) {}
@@ -64,6 +70,7 @@ class FileReader {
         for (const auto& [key, value] : root)
             read_top(std::string(key.str()), key.source().begin.line, value);
         take_pools();
+        take_namespaces();
         if (problems_.empty())
             if (const auto checked = check_config(config_); !checked) return checked.error();
         if (!problems_.empty()) return all_problems();
@@ -83,7 +90,10 @@ class FileReader {
         const bool is_table = std::any_of(config_keys().begin(), config_keys().end(), [&](const auto& key) {
             return key.name.compare(0, name.size() + 1, name + ".") == 0;
         });
-        if (name == "pool") return read_pools(line, value);
+        if (name == "pool")
+            return read_list(name, line, value, [this](const toml::table& entry) { read_pool(entry); });
+        if (name == "namespace")
+            return read_list(name, line, value, [this](const toml::table& entry) { read_namespace(entry); });
         if (!is_table) return unknown_top(name, line, value);
         if (!value.is_table())
             return problem(line, name + " = " + shown(value) + ": must be a table, written [" + name + "]");
@@ -101,21 +111,23 @@ class FileReader {
         unknown(name, line, value);
     }
 
-    void read_pools(std::uint32_t line, const toml::node& value) {
+    template <class Read>
+    void read_list(const std::string& name, std::uint32_t line, const toml::node& value, Read&& read) {
         const auto* list = value.as_array();
         if (list == nullptr || !list->is_homogeneous<toml::table>()) {
             if (list != nullptr && list->empty()) return;
-            return problem(line, "pool must be a list of tables: write each as [[pool]]");
+            return problem(line, name + " must be a list of tables: write each as [[" + name + "]]");
         }
         for (const auto& entry : *list)
-            read_pool(*entry.as_table());
+            read(*entry.as_table());
     }
 
     void read_pool(const toml::table& table) {
         PoolSource source;
         source.where = place(line_of(table));
         for (const auto& [key, value] : table)
-            read_pool_key("pool." + std::string(key.str()), key.source().begin.line, value, source);
+            read_entry_key(pool_keys(), "pool." + std::string(key.str()), key.source().begin.line, value,
+                           source.config, source.origins);
         if (table.get("kind") == nullptr)
             return problem(line_of(table), "this [[pool]] has no kind: kind is required");
         if (const auto settled = settle_pool(&source, pools_.size()); !settled)
@@ -123,12 +135,31 @@ class FileReader {
         pools_.push_back(std::move(source));
     }
 
-    void read_pool_key(const std::string& name, std::uint32_t line, const toml::node& value,
-                       PoolSource& source) {
-        for (const auto& key : pool_keys()) {
+    void read_namespace(const toml::table& table) {
+        NamespaceSource source;
+        source.line = line_of(table);
+        for (const auto& [key, value] : table)
+            read_entry_key(namespace_keys(), "namespace." + std::string(key.str()), key.source().begin.line,
+                           value, source.config, source.origins);
+        if (table.get("name") == nullptr)
+            problem(source.line, "this [[namespace]] has no name: name is required");
+        if (const auto fits = table::check_namespace_rules(source.config.policy.rules); !fits)
+            problem(source.line, fits.error().text);
+        namespaces_.push_back(std::move(source));
+    }
+
+    /// A key of an entry of a list; `origins` gets its line under the key's last part.
+    template <class Target>
+    void read_entry_key(std::span<const ConfigKey<Target>> keys, const std::string& name, std::uint32_t line,
+                        const toml::node& value, Target& target,
+                        std::map<std::string, std::string>& origins) {
+        for (const auto& key : keys) {
             if (key.name != name) continue;
-            if (!key.read(value, source.config)) return not_allowed(name, line, value, key.allowed);
-            source.origins[name.substr(5)] = place(line);
+            if (!key.read(value, target)) {
+                if (const auto wrong = wrong_member(name, value)) return problem(line, name + ": " + *wrong);
+                return not_allowed(name, line, value, key.allowed);
+            }
+            origins[name.substr(name.find('.') + 1)] = place(line);
             return;
         }
         unknown(name, line, value);
@@ -138,6 +169,31 @@ class FileReader {
         if (!problems_.empty()) return;  // a name that was refused would only be missed a second time
         if (const auto added = add_pools(config_, pools_); !added)
             problems_.push_back({0, added.error().text});
+    }
+
+    void take_namespaces() {
+        if (!problems_.empty()) return;
+        std::size_t with_default = 1;  // "default" is always there
+        for (const auto& source : namespaces_) {
+            const auto& name = source.config.name;
+            for (const auto& earlier : namespaces_) {
+                if (&earlier == &source) break;
+                if (earlier.config.name == name)
+                    return problem(source.line, "namespace name '" + name +
+                                                    "' is taken by the [[namespace]] of " +
+                                                    place(earlier.line) + ": name each once");
+            }
+            if (name != "default") ++with_default;
+            if (with_default > config_.control.max_namespaces)
+                return problem(
+                    source.line,
+                    "namespace '" + name +
+                        "' is one too many: with \"default\" there are at most control.max_namespaces = " +
+                        std::to_string(config_.control.max_namespaces));
+            config_.namespaces.push_back(source.config);
+            for (const auto& [key, where] : source.origins)
+                config_.origins["namespace." + name + "." + key] = where;
+        }
     }
 
     void not_allowed(const std::string& name, std::uint32_t line, const toml::node& value,
@@ -184,6 +240,7 @@ class FileReader {
     std::string file_;
     Config config_;
     std::vector<PoolSource> pools_;
+    std::vector<NamespaceSource> namespaces_;
     std::vector<Problem> problems_;
 };
 

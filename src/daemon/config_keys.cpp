@@ -11,6 +11,7 @@
 #include "base/log.hpp"
 #include "base/size.hpp"
 #include "daemon/listen_address.hpp"
+#include "daemon/principals.hpp"
 
 namespace maru::daemon {
 namespace {
@@ -251,6 +252,34 @@ bool read_nodes(const toml::node& value, std::vector<std::uint32_t>& out) {
     return true;
 }
 
+bool read_namespace_name(const toml::node& value, std::string& out) {
+    std::string name;
+    if (!read_text(value, name) || !table::check_namespace_name(name)) return false;
+    out = name;
+    return true;
+}
+
+/// One user or group, as a name or a number.
+Result<std::uint32_t> principal_of(Principal kind, const toml::node& value) {
+    if (const auto* number = value.as_integer()) return parse_principal(kind, std::to_string(number->get()));
+    std::string text;
+    if (read_text(value, text)) return parse_principal(kind, text);
+    return Error{Code::invalid, "a member is neither a name nor a number"};
+}
+
+bool read_members(const toml::node& value, Principal kind, std::vector<std::uint32_t>& out) {
+    const auto* list = value.as_array();
+    if (list == nullptr) return false;
+    std::vector<std::uint32_t> members;
+    for (const auto& node : *list) {
+        const auto member = principal_of(kind, node);
+        if (!member) return false;
+        if (std::find(members.begin(), members.end(), *member) == members.end()) members.push_back(*member);
+    }
+    out = members;
+    return true;
+}
+
 bool read_pool_size(const toml::node& value, std::uint64_t& out) {
     std::uint64_t size = 0;
     if (!read_size(value, size) || size < 4 * KiB) return false;
@@ -290,12 +319,15 @@ std::string mode_text(std::uint32_t mode) {
     return quoted(text);
 }
 
-std::string nodes_text(const std::vector<std::uint32_t>& nodes) {
-    if (nodes.size() == 1) return number(nodes.front());
+std::string list_text(const std::vector<std::uint32_t>& numbers) {
     std::string text;
-    for (const auto node : nodes)
-        text += (text.empty() ? "" : ", ") + number(node);
+    for (const auto one : numbers)
+        text += (text.empty() ? "" : ", ") + number(one);
     return "[" + text + "]";
+}
+
+std::string nodes_text(const std::vector<std::uint32_t>& nodes) {
+    return nodes.size() == 1 ? number(nodes.front()) : list_text(nodes);
 }
 
 std::string range(std::uint64_t least, std::uint64_t most) {
@@ -426,7 +458,29 @@ const ConfigKey<PoolConfig> keys_of_pool[] = {
      [](const PoolConfig& p) { return std::string(p.allow_page_cache ? "true" : "false"); }},
 };
 
-const std::string keys_of_later[] = {"listen.tcp", "listen.key_file", "remote", "namespace"};
+const char* const users_allowed = "a list of users by name or number: [\"alice\", 1001]";
+const char* const groups_allowed = "a list of groups by name or number: [\"engines\", 2000]";
+
+const ConfigKey<NamespaceConfig> keys_of_namespace[] = {
+    {"namespace.name",
+     "1 to " + number(table::namespace_name_max) + " bytes without blanks and control characters",
+     [](Node v, NamespaceConfig& n) { return read_namespace_name(v, n.name); },
+     [](const NamespaceConfig& n) { return quoted(n.name); }},
+    {"namespace.quota", std::string(size_allowed) + ", or 0 for none",
+     [](Node v, NamespaceConfig& n) { return read_size(v, n.policy.quota); },
+     [](const NamespaceConfig& n) { return size_text(n.policy.quota); }},
+    {"namespace.uids", users_allowed,
+     [](Node v, NamespaceConfig& n) { return read_members(v, Principal::user, n.policy.rules.users); },
+     [](const NamespaceConfig& n) { return list_text(n.policy.rules.users); }},
+    {"namespace.gids", groups_allowed,
+     [](Node v, NamespaceConfig& n) { return read_members(v, Principal::group, n.policy.rules.groups); },
+     [](const NamespaceConfig& n) { return list_text(n.policy.rules.groups); }},
+    {"namespace.readonly_gids", groups_allowed,
+     [](Node v, NamespaceConfig& n) { return read_members(v, Principal::group, n.policy.rules.readers); },
+     [](const NamespaceConfig& n) { return list_text(n.policy.rules.readers); }},
+};
+
+const std::string keys_of_later[] = {"listen.tcp", "listen.key_file", "remote"};
 
 std::string last_part(const std::string& name) {
     return name.substr(name.rfind('.') + 1);
@@ -442,6 +496,18 @@ std::span<const ConfigKey<Config>> config_keys() {
 }
 std::span<const ConfigKey<PoolConfig>> pool_keys() {
     return keys_of_pool;
+}
+std::span<const ConfigKey<NamespaceConfig>> namespace_keys() {
+    return keys_of_namespace;
+}
+std::optional<std::string> wrong_member(const std::string& key, const toml::node& value) {
+    const bool users = key == "namespace.uids";
+    const auto* list = value.as_array();
+    if (list == nullptr || !(users || key == "namespace.gids" || key == "namespace.readonly_gids")) return {};
+    for (const auto& node : *list)
+        if (const auto member = principal_of(users ? Principal::user : Principal::group, node); !member)
+            return member.error().text;
+    return {};
 }
 std::span<const std::string> later_keys() {
     return keys_of_later;
@@ -482,6 +548,8 @@ std::string nearest_key(const std::string& unknown) {
         look(key.name);
     for (const auto& key : keys_of_pool)
         look(key.name);
+    for (const auto& key : keys_of_namespace)
+        look(key.name);
     return nearest;
 }
 
@@ -493,11 +561,13 @@ std::string nearest_table(const std::string& unknown) {
         const auto distance = edit_distance(unknown, table);
         if (unknown.size() > 100 || distance >= least) return;
         least = distance;
-        nearest = table == "pool" ? "[[pool]]" : "[" + table + "]";
+        const bool is_list = table == "pool" || table == "namespace";
+        nearest = is_list ? "[[" + table + "]]" : "[" + table + "]";
     };
     for (const auto& key : keys)
         look(key.name);
     look("pool.");
+    look("namespace.");
     return nearest;
 }
 

@@ -12,7 +12,7 @@ namespace maru::daemon {
 
 template <class Target>
 struct ConfigKey {
-    std::string name;     // "daemon.socket"; of a pool "pool.size"
+    std::string name;     // "daemon.socket"; of a pool "pool.size", of a namespace "namespace.quota"
     std::string allowed;  // for errors: "a number from 2 to 1023"
     bool (*read)(const toml::node& value, Target& target);
     std::string (*show)(const Target& target);  // as TOML
@@ -20,6 +20,11 @@ struct ConfigKey {
 
 std::span<const ConfigKey<Config>> config_keys();
 std::span<const ConfigKey<pool::PoolConfig>> pool_keys();
+std::span<const ConfigKey<NamespaceConfig>> namespace_keys();
+
+/// Of a list of users or groups, what is wrong with its first wrong member; nothing when each is one, or when
+/// the key takes no such list.
+std::optional<std::string> wrong_member(const std::string& key, const toml::node& value);
 
 /// Keys that maru documents and this version does not have yet; "remote" stands for everything below it.
 std::span<const std::string> later_keys();

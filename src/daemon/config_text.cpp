@@ -63,6 +63,18 @@ class Explanation {
         return text;
     }
 
+    std::string namespaces() const {
+        std::string text;
+        for (const auto& one : config_.namespaces) {
+            text += "\n[[namespace]]\n";
+            for (const auto& key : namespace_keys()) {
+                const std::string last = key.name.substr(key.name.find('.') + 1);
+                text += line(last, key.show(one), origin("namespace." + one.name + "." + last));
+            }
+        }
+        return text;
+    }
+
     std::string memory() const {
         std::string text = "\n# Memory\n";
         for (std::size_t i = 0; i < found_.pools.size(); ++i) {
@@ -160,7 +172,8 @@ Result<std::string> explain_config(const Config& config, const CommandLine& comm
     const std::string head =
         "# Effective configuration (" +
         (command_line.config_file.empty() ? "no config file" : command_line.config_file) + ")\n\n";
-    return head + explanation.values() + explanation.pools() + explanation.memory();
+    return head + explanation.values() + explanation.pools() + explanation.namespaces() +
+           explanation.memory();
 }
 
 }  // namespace maru::daemon

@@ -185,8 +185,8 @@ TEST_CASE("an unknown key is an error with its line and the nearest known key") 
 }
 
 TEST_CASE("keys that this version does not have are refused by name, not passed over") {
-    for (const std::string key : {"listen.tcp = \"[::]:9860\"", "listen.key_file = \"/x\"",
-                                  "remote.nodes = []", "[[namespace]]\nname = \"a\"", "namespace = []"}) {
+    for (const std::string key :
+         {"listen.tcp = \"[::]:9860\"", "listen.key_file = \"/x\"", "remote.nodes = []"}) {
         CAPTURE(key);
         check_refused("# first line\n" + key, {"maru.toml:2: ", "is not supported by this version"});
     }
@@ -699,6 +699,14 @@ TEST_CASE("conf/maru.toml shows every key with the default of the code") {
         CAPTURE(key.name);
         CHECK(config.origins.count("pool.shm0." + key.name.substr(5)) == 1);
         CHECK(key.show(config.pools[0]) == key.show(expected));
+    }
+    REQUIRE(config.namespaces.size() == 1);
+    NamespaceConfig default_namespace;
+    default_namespace.name = "default";
+    for (const auto& key : namespace_keys()) {
+        CAPTURE(key.name);
+        CHECK(config.origins.count("namespace.default." + key.name.substr(10)) == 1);
+        CHECK(key.show(config.namespaces[0]) == key.show(default_namespace));
     }
 }
 
