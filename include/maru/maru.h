@@ -44,7 +44,7 @@ typedef enum maru_status {
     MARU_ERR_INDEX_FULL = -11, /* no index slot left near this key */
     MARU_ERR_DAMAGED = -12,    /* shared memory does not make sense, or the domain's tables have gone */
     MARU_ERR_POISONED = -13,
-    MARU_ERR_DENIED = -14,
+    MARU_ERR_DENIED = -14, /* socket or namespace do not let this user in, or let it only read */
     MARU_ERR_VERSION = -15
 } maru_status;
 
@@ -126,7 +126,8 @@ MARU_API maru_status maru_ping(maru_client* client);
 
 /* Reserves a page with room for `size` bytes (0 is valid). MARU_ERR_TOO_LARGE over the page size;
  * MARU_ERR_FULL when the held regions are full, no more can be claimed and nothing can be evicted (the detail
- * says what holds it). */
+ * says what holds it, and whether it is the quota of the namespace). alloc, store, put, remove and pin of a
+ * client that may only read in its namespace: MARU_ERR_DENIED. */
 MARU_API maru_status maru_alloc(maru_client* client, uint64_t size, maru_page* page);
 
 /* The same without waiting: MARU_ERR_FULL when the held regions have no free page, though maru_alloc may find

@@ -3,6 +3,7 @@
 
 #include "base/fault_point.hpp"
 #include "client/client.hpp"
+#include "table/namespaces.hpp"
 #include "table/regions.hpp"
 
 namespace maru::client {
@@ -111,7 +112,9 @@ Code Client::allocate(Hands& hands, table::Page* page) {
     table::Worker& worker = *hands.worker;
     const table::PageClass wanted{static_cast<std::uint32_t>(page_bytes / table::page_align), name_space};
     std::uint64_t held = held_->all().size();
-    Code code = worker.alloc_from(held_->all(), wanted, page);
+    Code code = keep_to_quota(worker);
+    if (code != Code::ok) return code;
+    code = worker.alloc_from(held_->all(), wanted, page);
     if (code == Code::ok) return code;
     worker.retry_retired();
     for (int round = 0; round < rounds_max && code == Code::full && claim_more(hands, &held); ++round)
@@ -125,6 +128,10 @@ Code Client::allocate(Hands& hands, table::Page* page) {
             Code::full,
             "no pin slot is left in the domain: release views and pages, or raise control.max_pins");
         return Code::full;
+    }
+    if (table::is_claimed_up(*control, name_space)) {
+        fail_at_quota(worker);
+        return code;
     }
     const auto is = worker.occupancy(wanted);
     const char* records =

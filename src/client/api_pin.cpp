@@ -42,7 +42,7 @@ extern "C" {
 
 maru_status maru_pin(maru_client* client, const void* key, size_t key_size) {
     Call call(client);
-    if (!call || !call.active()) return call.status();
+    if (!call || !call.active() || !call.may_write()) return call.status();
     return pin_one(call, key, key_size);
 }
 
@@ -54,7 +54,7 @@ maru_status maru_unpin(maru_client* client, const void* key, size_t key_size) {
 
 maru_status maru_pin_batch(maru_client* client, const maru_key* keys, maru_status* statuses, size_t count) {
     Call call(client);
-    if (!call || !call.active()) return call.status();
+    if (!call || !call.active() || !call.may_write()) return call.status();
     if (count > 0 && (keys == nullptr || statuses == nullptr))
         return fail(Code::invalid, "keys or statuses are NULL");
     size_t i = 0;

@@ -82,6 +82,7 @@ enum class From { anywhere, held_regions };
 Code take_page(Call& call, From from, table::Page* page) {
     Client& client = call.client();
     if (from == From::anywhere) return client.allocate(call.hands(), page);
+    if (const Code code = client.keep_to_quota(call.worker()); code != Code::ok) return code;
     const table::PageClass wanted{static_cast<std::uint32_t>(client.page_bytes / table::page_align),
                                   client.name_space};
     if (call.worker().alloc_from(client.held().all(), wanted, page) == Code::ok) return Code::ok;
@@ -146,7 +147,7 @@ maru_status alloc(maru_client* client, std::uint64_t size, From from, maru_page*
     if (page == nullptr) return fail(Code::invalid, "the place for the page is NULL");
     *page = {};
     Call call(client);
-    if (!call || !call.active()) return call.status();
+    if (!call || !call.active() || !call.may_write()) return call.status();
     try {
         return alloc_one(call, size, from, page);
     } catch (const std::exception& error) {
@@ -197,13 +198,13 @@ maru_status maru_free(maru_client* client, maru_page* page) {
 maru_status maru_store(maru_client* client, const void* key, size_t key_size, maru_page* page,
                        uint64_t size) {
     Call call(client);
-    if (!call || !call.active()) return call.status();
+    if (!call || !call.active() || !call.may_write()) return call.status();
     return store_one(call, key, key_size, page, size);
 }
 
 maru_status maru_put(maru_client* client, const void* key, size_t key_size, const void* data, uint64_t size) {
     Call call(client);
-    if (!call || !call.active()) return call.status();
+    if (!call || !call.active() || !call.may_write()) return call.status();
     if (data == nullptr && size > 0) return fail(Code::invalid, "the data is NULL");
     maru_status status = MARU_ERR_INVALID;
     table::Key prepared;
@@ -218,7 +219,7 @@ maru_status maru_put(maru_client* client, const void* key, size_t key_size, cons
 maru_status maru_store_batch(maru_client* client, const maru_key* keys, maru_page* pages,
                              const uint64_t* sizes, maru_status* statuses, size_t count) {
     Call call(client);
-    if (!call || !call.active()) return call.status();
+    if (!call || !call.active() || !call.may_write()) return call.status();
     if (count > 0 && (keys == nullptr || pages == nullptr || sizes == nullptr || statuses == nullptr))
         return fail(Code::invalid, "keys, pages, sizes or statuses are NULL");
     for (size_t i = 0; i < count; ++i)
@@ -228,7 +229,7 @@ maru_status maru_store_batch(maru_client* client, const maru_key* keys, maru_pag
 
 maru_status maru_remove(maru_client* client, const void* key, size_t key_size) {
     Call call(client);
-    if (!call || !call.active()) return call.status();
+    if (!call || !call.active() || !call.may_write()) return call.status();
     maru_status status = MARU_ERR_INVALID;
     table::Key prepared;
     if (!make_key(call.client(), key, key_size, &prepared, &status)) return status;

@@ -62,6 +62,14 @@ class Call {
         return false;
     }
 
+    /// False, with the status set, when this client may only read.
+    bool may_write() {
+        if (client_->may_write()) [[likely]]
+            return true;
+        status_ = client_->refuse_write();
+        return false;
+    }
+
     Client& client() const { return *client_; }
     Hands& hands() const { return *hands_; }
     table::Worker& worker() const { return *hands_->worker; }

@@ -48,6 +48,15 @@ class Client {
 
     /// A free page, by every way there is: held regions, a claim, regions of others, eviction.
     Code allocate(Hands& hands, table::Page* page);
+    /// ok, or full with the reason set, when the namespace's quota leaves no room for a page: pages of it
+    /// were evicted first, if they could be. Asked before each allocation; reads two words where there is no
+    /// quota.
+    Code keep_to_quota(table::Worker& worker);
+    /// False: this client's daemon lets it look up and read only. A word of shared memory, so that a change
+    /// is seen by the next call.
+    bool may_write() const;
+    /// The status of a call that would write, and its text.
+    maru_status refuse_write() const;
     /// Where a page lies, after the daemon was asked for its pool if need be; nullptr, with the status set,
     /// when there is none: miss when its pool cannot be had now, damaged when no pool has such a place.
     std::byte* find_address(const table::PageLocation& location, maru_status* status) noexcept;
@@ -83,6 +92,8 @@ class Client {
     bool claim_more(Hands& hands, std::uint64_t* held_before);
     std::uint64_t claim_once() noexcept;
     void note_none_left();
+    bool reaches_beyond_quota() const;
+    void fail_at_quota(const table::Worker& worker) const;
     std::size_t end_pins_and_pages(table::Worker& worker, std::span<const maru_page> kept);
     void one_view_less();
     void finish(Deadline deadline);

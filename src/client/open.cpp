@@ -62,7 +62,7 @@ Result<maru_client*> Client::open(const Settings& settings) {
         wire::Welcome welcome;
         if (auto hello = client.say_hello(found->stream, deadline, &welcome); !hello)
             return at_daemon(hello.error(), *found, settings);
-        if (settings.claim)
+        if (settings.claim && client.may_write())
             if (auto claimed = client.first_claim(found->stream, deadline); !claimed)
                 return at_daemon(claimed.error(), *found, settings);
         client.keep_up(std::move(found->stream), found->path);

@@ -26,10 +26,39 @@ bool Requests::holds_a_region(table::Identity identity) const {
     return false;
 }
 
+/// The namespace may claim more, after what is of no use to it there was given up.
+bool Requests::has_room_in_quota(table::PageClass wanted, bool may_evict) {
+    if (control_.name_space(wanted.name_space).quota.load(shm::relaxed) == 0) return true;
+    table::recount_claimed(control_, wanted.name_space);
+    while (table::is_claimed_up(control_, wanted.name_space)) {
+        if (!table::make_room_in_namespace(parts_.worker, wanted, may_evict)) return false;
+        table::recount_claimed(control_, wanted.name_space);
+    }
+    return true;
+}
+
+Result<table::RegionView> Requests::claim_one(table::PageClass wanted, std::uint64_t holder, bool may_evict,
+                                              std::string* warning) {
+    if (!has_room_in_quota(wanted, may_evict)) {
+        if (auto region = table::adopt_region(control_, wanted, holder)) return *region;
+        const auto& entry = control_.name_space(wanted.name_space);
+        *warning = "namespace '" + entry.name.get() + "' has " +
+                   format_size(entry.claimed.load(shm::relaxed)) + ", its quota is " +
+                   format_size(entry.quota.load(shm::relaxed)) +
+                   ": it gets no more memory (maructl namespace set raises the quota)";
+        return Error{Code::full, *warning};
+    }
+    auto region = table::claim_region(parts_.worker, wanted, holder, may_evict, warning);
+    if (region) table::recount_claimed(control_, wanted.name_space);
+    return region;
+}
+
 Result<void> Requests::claim(Session& session, const wire::Frame& frame) {
     const auto asked = wire::open<wire::Claim>(frame);
     if (!asked) return asked.error();
     if (auto client = check_client(session); !client) return client;
+    if (control_.client(session.client->slot).read_only.load(shm::relaxed) != 0)
+        return Error{Code::denied, "this client only reads in its namespace: it gets no memory to write to"};
     parts_.maintenance.wake();
     const auto page_4k = page_4k_of(asked->page_bytes);
     if (!page_4k) return page_4k.error();
@@ -39,7 +68,7 @@ Result<void> Requests::claim(Session& session, const wire::Frame& frame) {
     std::uint64_t covered = 0;
     bool may_evict = false;
     while (covered < asked->bytes && claimed.regions.size() < control_.region_count()) {
-        auto region = table::claim_region(parts_.worker, wanted, holder, may_evict, &claimed.warning);
+        auto region = claim_one(wanted, holder, may_evict, &claimed.warning);
         if (!region && region.error().code != Code::full) return region.error();
         if (!region && (may_evict || !claimed.regions.empty() || holds_a_region(*session.client))) break;
         if (!region) {

@@ -91,7 +91,7 @@ Result<void> Requests::evict(Session& session, const wire::Frame& frame, const s
     auto wish = wish_of(arguments);
     if (!wish) return wish.error();
     if (wish->name_space) {
-        wish->chosen.name_space = find_namespace(control_, *wish->name_space);
+        wish->chosen.name_space = table::find_namespace(control_, *wish->name_space);
         if (!wish->chosen.name_space)
             return Error{Code::unavailable, "there is no namespace \"" +
                                                 wire::printable(wish->name_space->substr(0, 64)) +

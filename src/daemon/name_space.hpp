@@ -1,11 +1,11 @@
-// Namespaces by name.
+// Namespaces by name, and who may enter them.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 
-#include "table/control.hpp"
+#include "daemon/process.hpp"
+#include "table/namespaces.hpp"
 
 namespace maru::daemon {
 
@@ -15,7 +15,9 @@ namespace maru::daemon {
 /// use.
 Result<std::uint32_t> find_or_make_namespace(const table::Control& control, const std::string& name);
 
-/// The id of a namespace that is in use; nothing when none has this name.
-std::optional<std::uint32_t> find_namespace(const table::Control& control, const std::string& name);
+enum class Access { none, read, write };
+/// What the rules let this process do. Root and the daemon's own user may do everything; whom users or groups
+/// name may write, also if a group of readers has it, too.
+Access access_of(const table::NamespaceRules& rules, const Peer& peer);
 
 }  // namespace maru::daemon

@@ -1,6 +1,4 @@
 // What administrators ask about pools: maructl pool add, drain and remove, and rescan.
-#include <unistd.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -66,9 +64,7 @@ bool Pools::knows(const std::string& command) {
 Result<std::string> Pools::answer(const std::string& command, const std::string& arguments,
                                   std::uint32_t user) {
     // Memory is made and deleted by the daemon's right: lent only to who has it.
-    if (user != 0 && user != ::geteuid())
-        return Error{Code::denied, "only root and the daemon's own user (" + std::to_string(::geteuid()) +
-                                       ") may change pools, this is user " + std::to_string(user)};
+    if (auto allowed = check_administrator(user, "change pools"); !allowed) return allowed.error();
     if (command == "rescan") return answer_rescan();
     const bool removes = command == "pool_remove";
     const auto wish = pool_wish(command, arguments, command == "pool_add" ? "pool" : "name", removes);

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -16,11 +17,35 @@
 #include "base/proc.hpp"
 #include "base/uuid.hpp"
 
+#ifndef SO_PEERGROUPS
+#define SO_PEERGROUPS 59
+#endif
 #ifndef SO_PEERPIDFD
 #define SO_PEERPIDFD 77
 #endif
 
 namespace maru::daemon {
+namespace {
+
+/// The supplementary groups of who connected; none when the kernel does not tell.
+std::vector<std::uint32_t> peer_groups_of(int socket) {
+    static_assert(sizeof(gid_t) == sizeof(std::uint32_t));
+    std::vector<std::uint32_t> groups(64);
+    for (;;) {
+        auto size = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+        const int got = ::getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &size);
+        const std::size_t count = size / sizeof(gid_t);
+        if (got == 0) {
+            groups.resize(std::min(count, groups.size()));
+            return groups;
+        }
+        if (errno != ERANGE || count <= groups.size()) return {};
+        groups.resize(count);
+    }
+}
+
+}  // namespace
+
 std::optional<Peer> peer_of(int socket) {
     ucred credentials{};
     socklen_t size = sizeof credentials;
@@ -29,6 +54,7 @@ std::optional<Peer> peer_of(int socket) {
     peer.pid = static_cast<std::uint32_t>(credentials.pid);
     peer.uid = credentials.uid;
     peer.gid = credentials.gid;
+    peer.groups = peer_groups_of(socket);
     int pidfd = -1;
     size = sizeof pidfd;
     if (::getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) == 0) {
@@ -39,6 +65,12 @@ std::optional<Peer> peer_of(int socket) {
         peer.pidfd = open_process(peer.pid);
     }
     return peer;
+}
+
+Result<void> check_administrator(std::uint32_t user, const char* what) {
+    if (user == 0 || user == ::geteuid()) return {};
+    return Error{Code::denied, "only root and the daemon's own user (" + std::to_string(::geteuid()) +
+                                   ") may " + what + ", this is user " + std::to_string(user)};
 }
 
 Descriptor open_process(std::uint32_t pid) {

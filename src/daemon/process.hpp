@@ -4,8 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/descriptor.hpp"
+#include "base/result.hpp"
 
 namespace maru::daemon {
 
@@ -13,9 +15,13 @@ namespace maru::daemon {
 struct Peer {
     std::uint32_t pid = 0;  ///< as this process sees it; 0 when it is in a pid namespace that cannot be seen
     std::uint32_t uid = 0, gid = 0;
-    Descriptor pidfd;  ///< empty when the kernel gave none
+    std::vector<std::uint32_t> groups;  ///< beside gid
+    Descriptor pidfd;                   ///< empty when the kernel gave none
 };
 std::optional<Peer> peer_of(int socket);
+
+/// Denied for users other than root and the daemon's own; `what` they may do: "change pools".
+Result<void> check_administrator(std::uint32_t user, const char* what);
 
 /// Readable once the process has ended and its files are closed; empty when there is no such process (errno
 /// says).

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "daemon/name_space.hpp"
-
 namespace maru::daemon {
 namespace {
 
@@ -94,26 +92,44 @@ Result<void> Requests::ask_pools(Session& session, const wire::Frame& frame) {
     return {};
 }
 
+/// Holds the session, since answers come in the order of the requests, until what is returned is called.
+std::function<void(Result<std::string>)> Requests::answer_later(Session& session, const wire::Frame& frame) {
+    session.hold();
+    const auto asked = wire::open<wire::Admin>(frame);
+    return [this, id = session.id(), request = frame.request, what = "admin " + (asked ? asked->command : ""),
+            began = MonotonicClock::now()](const Result<std::string>& json) {
+        measure(wire::Type::admin, began, bool(json));
+        Session* waiting = parts_.session(id);
+        if (parts_.facts.trace)
+            trace(what, waiting, began, json ? Result<void>() : Result<void>(json.error()));
+        if (waiting == nullptr) return;
+        if (json)
+            waiting->send(wire::encode_frame(request, wire::AdminAnswer{*json}));
+        else
+            waiting->fail(request, json.error());
+        waiting->go_on();
+    };
+}
+
+Result<void> Requests::change_namespace(Session& session, const wire::Frame& frame,
+                                        const wire::Admin& asked) {
+    const auto now = parts_.namespaces.answer(asked.command, asked.arguments, session.peer().uid,
+                                              answer_later(session, frame));
+    if (!now) return {};
+    session.go_on();  // known at once; the next frame is handed over when this one is done
+    if (!*now) return now->error();
+    session.send(wire::encode_frame(frame.request, wire::AdminAnswer{**now}));
+    return {};
+}
+
 Result<void> Requests::admin(Session& session, const wire::Frame& frame) {
     auto asked = wire::open<wire::Admin>(frame);
     if (!asked) return asked.error();
     if (asked->command == "check") {
-        session.hold();  // answers come in the order of the requests
-        parts_.check.ask([this, id = session.id(), request = frame.request,
-                          began = MonotonicClock::now()](const Result<std::string>& json) {
-            measure(wire::Type::admin, began, bool(json));
-            Session* waiting = parts_.session(id);
-            if (parts_.facts.trace)
-                trace("admin check", waiting, began, json ? Result<void>() : Result<void>(json.error()));
-            if (waiting == nullptr) return;
-            if (json)
-                waiting->send(wire::encode_frame(request, wire::AdminAnswer{*json}));
-            else
-                waiting->fail(request, json.error());
-            waiting->go_on();
-        });
+        parts_.check.ask(answer_later(session, frame));
         return {};
     }
+    if (Namespaces::knows(asked->command)) return change_namespace(session, frame, *asked);
     if (asked->command == "disconnect") return disconnect(session, frame, asked->arguments);
     if (asked->command == "release") return release_host(session, frame, asked->arguments);
     if (asked->command == "evict") return evict(session, frame, asked->arguments);
@@ -231,12 +247,14 @@ Result<void> Requests::hello(Session& session, const wire::Frame& frame) {
         page_bytes = std::uint64_t{*page_4k} * table::page_align;
     }
     if (auto room = check_room(); !room) return room;
-    const auto name_space = find_or_make_namespace(control_, hello->name_space);
-    if (!name_space) return name_space.error();
-    session.name_space = *name_space;
+    const auto entered = parts_.namespaces.enter(hello->name_space, session.peer());
+    if (!entered) return entered.error();
+    session.name_space = entered->id;
 
     Descriptor lock;
-    const auto identity = take_slot(facts_of(session, *hello), &lock);
+    table::ClientFacts facts = facts_of(session, *hello);
+    facts.read_only = entered->read_only;
+    const auto identity = take_slot(facts, &lock);
     if (!identity) return identity.error();
     session.client = *identity;
     parts_.reaper.connected(*identity, std::move(session.peer().pidfd));
@@ -285,6 +303,7 @@ Result<void> Requests::resume(Session& session, const wire::Frame& frame) {
     }
     session.client = view->identity;
     session.name_space = view->facts.name_space;
+    parts_.namespaces.settle(session);
     parts_.reaper.connected(view->identity, std::move(session.peer().pidfd));
     ++parts_.facts.reconnects;
     session.send(wire::encode_frame(frame.request, wire::Type::done));

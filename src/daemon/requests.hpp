@@ -6,6 +6,7 @@
 #include "daemon/check_thread.hpp"
 #include "daemon/domain.hpp"
 #include "daemon/maintenance.hpp"
+#include "daemon/namespaces.hpp"
 #include "daemon/pools.hpp"
 #include "daemon/session.hpp"
 #include "table/regions.hpp"
@@ -26,6 +27,7 @@ class Requests {
         Maintenance& maintenance;
         Admin& admin;
         Pools& pools;
+        Namespaces& namespaces;
         CheckThread& check;
         DaemonFacts& facts;
         std::function<Session*(std::uint64_t id)> session;           // nullptr: closed meanwhile
@@ -51,6 +53,8 @@ class Requests {
     Result<void> ping(Session& session, const wire::Frame& frame);
     Result<void> ask_pools(Session& session, const wire::Frame& frame);
     Result<void> admin(Session& session, const wire::Frame& frame);
+    Result<void> change_namespace(Session& session, const wire::Frame& frame, const wire::Admin& asked);
+    std::function<void(Result<std::string>)> answer_later(Session& session, const wire::Frame& frame);
     Result<void> disconnect(Session& session, const wire::Frame& frame, const std::string& arguments);
     Result<void> evict(Session& session, const wire::Frame& frame, const std::string& arguments);
     Result<void> set_trace(Session& session, const wire::Frame& frame, const std::string& arguments);
@@ -66,6 +70,9 @@ class Requests {
     wire::Welcome welcome_for(table::Identity identity, const Session& session,
                               std::uint64_t page_bytes) const;
     bool holds_a_region(table::Identity identity) const;
+    bool has_room_in_quota(table::PageClass wanted, bool may_evict);
+    Result<table::RegionView> claim_one(table::PageClass wanted, std::uint64_t holder, bool may_evict,
+                                        std::string* warning);
 
     Parts parts_;
     const table::Control& control_;

@@ -73,10 +73,15 @@ Server::Server(const CommandLine& command_line, Config& config, Domain& domain, 
                   for (const auto& [id, session] : sessions_)
                       if (session->client) visit(*session);
               }}),
+      namespaces_({loop, config_, *domain.control, worker_,
+                   [this](const auto& visit) {
+                       for (const auto& [id, session] : sessions_)
+                           if (session->client) visit(*session);
+                   }}),
       admin_(config_, *domain.control, facts_),
       check_(loop, *domain.control),
-      requests_({config_, domain_, worker_, reaper_, maintenance_, admin_, pools_, check_, facts_,
-                 [this](std::uint64_t id) { return find(id); },
+      requests_({config_, domain_, worker_, reaper_, maintenance_, admin_, pools_, namespaces_, check_,
+                 facts_, [this](std::uint64_t id) { return find(id); },
                  [this](table::Identity identity) { return find_client(identity); }}),
       signals_(loop, [this](int number) { signalled(number); }),
       spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {
@@ -261,6 +266,7 @@ void Server::reload() {
             spdlog::warn("{}", level.error().text);
         spdlog::info("the config was read again");
         pools_.take_config(*fresh);
+        namespaces_.take_config(*fresh);
     }
     ::sd_notify(0, "READY=1");
 }

@@ -8,6 +8,7 @@
 #include "daemon/listener.hpp"
 #include "daemon/memory_lock.hpp"
 #include "daemon/metrics/metrics.hpp"
+#include "daemon/namespaces.hpp"
 #include "daemon/prefault.hpp"
 #include "daemon/requests.hpp"
 #include "daemon/signals.hpp"
@@ -31,6 +32,7 @@ class Server {
     void take_over(bool rebooted) {
         reaper_.take_over(rebooted);
         pools_.take_over();
+        namespaces_.take_over();
     }
     /// Until a signal (current), or until this host has lost its place in the domain (anything else).
     Result<Standing> run();
@@ -64,6 +66,7 @@ class Server {
     MemoryLock lock_;
     Prefault prefault_;
     Pools pools_;
+    Namespaces namespaces_;
     Admin admin_;
     CheckThread check_;
     Requests requests_;

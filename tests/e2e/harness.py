@@ -181,7 +181,7 @@ class Domain:
     engine_type = Engine
     engine_name = "engine"  # hosts of one domain see each other's: theirs differ
 
-    def __init__(self, pool="64MiB", settings=None, environment=None, folder=None):
+    def __init__(self, pool="64MiB", settings=None, environment=None, folder=None, namespaces=None):
         self.unique = f"{os.getpid()}-{secrets.token_hex(4)}"
         self.folder = folder or pathlib.Path(tempfile.mkdtemp(prefix="maru-e2e-"))
         self.socket = self.folder / "m.sock"
@@ -189,6 +189,7 @@ class Domain:
         self.pool = pool
         self.settings = settings or {}
         self.pool_keys = {"prefault": "none"}
+        self.namespaces = namespaces or []  # of the config: {"name": "a", "quota": "4MiB"}
         self.environment = environment or {}
         self.config = self.folder / "maru.toml"
         self.log = self.folder / "daemon.log"
@@ -214,6 +215,9 @@ class Domain:
             lines += [f"{name} = {json.dumps(value)}" for name, value in values.items() if value is not None]
         for keys in self.pool_sections():
             lines.append("[[pool]]")
+            lines += [f"{name} = {json.dumps(value)}" for name, value in keys.items()]
+        for keys in self.namespaces:
+            lines.append("[[namespace]]")
             lines += [f"{name} = {json.dumps(value)}" for name, value in keys.items()]
         self.config.write_text("\n".join(lines) + "\n")
 

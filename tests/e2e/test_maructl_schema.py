@@ -10,7 +10,8 @@ import maructl_schema as schema
 from harness import MARUCTL, run
 
 GROUPS = {"device": ["list", "init", "show", "clear"], "client": ["disconnect"], "host": ["release"],
-          "pool": ["add", "drain", "remove"], "trace": ["on", "off"]}
+          "pool": ["add", "drain", "remove"], "trace": ["on", "off"],
+          "namespace": ["create", "set", "rm"]}
 WITHOUT_JSON = {"get"}  # its output is the value
 
 

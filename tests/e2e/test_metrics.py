@@ -155,6 +155,18 @@ def test_namespaces_count_apart(scraped):
     assert scrape.labels("maru_objects", "namespace") == {"default", "red", "blue"}
 
 
+def test_quotas(scraped):
+    scraped.ask("namespace", "create", "red", "--quota", "3MiB")
+    engine = scraped.engine(pool=2 * MIB, page=64 * KIB, namespace="red")
+    engine.good("put_many", prefix="k", count=2, size=100)
+    engine.good("alloc", size=1)
+    scrape = Scrape(scraped)
+    assert scrape.value("maru_namespace_quota_bytes", namespace="red") == 3 * MIB
+    assert scrape.labels("maru_namespace_quota_bytes", "namespace") == {"red"}, "others have none"
+    assert scrape.value("maru_namespace_used_bytes", namespace="red") == 3 * 64 * KIB
+    assert scrape.value("maru_namespace_used_bytes", namespace="default") == 0
+
+
 def test_key_pins_that_expire_count_for_their_instance(make_domain):
     domain = make_domain(settings=METRICS | {"control": {"key_pin_ttl": "1s"}})
     engine = domain.engine(pool=4 * MIB, page=64 * KIB)
@@ -426,7 +438,8 @@ def names_in(text):
 
 
 def test_dashboard_and_alerts_ask_for_what_there_is(make_domain):
-    domain = make_domain(settings=METRICS | {"control": {"key_pin_ttl": "1s"}})
+    domain = make_domain(settings=METRICS | {"control": {"key_pin_ttl": "1s"}},
+                         namespaces=[{"name": "limited", "quota": "4MiB"}])
     there = every_metric(domain)
     dashboard = json.loads((SOURCE / "conf/grafana/maru.json").read_text())
     asked = [target["expr"] for panel in dashboard["panels"] for target in panel.get("targets", [])]

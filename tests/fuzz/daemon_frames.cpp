@@ -261,9 +261,34 @@ class Run {
             case 12:
                 return wire::encode_frame(
                     request, wire::Admin{input_.text(input_.byte() % 16), input_.text(input_.byte())});
+            case 15:
+                return change_namespace(request);
             default:
                 return admin(request);
         }
+    }
+
+    wire::Bytes change_namespace(std::uint32_t request) {
+        static constexpr const char* commands[] = {"namespace_create", "namespace_set", "namespace_rm",
+                                                   "flush"};
+        static constexpr const char* fields[] = {"",
+                                                 ",\"dry_run\":true",
+                                                 ",\"flush\":true",
+                                                 ",\"quota\":65536",
+                                                 ",\"uids\":[],\"gids\":[1,1,2]",
+                                                 ",\"readonly_gids\":[0]",
+                                                 ",\"quota\":-1",
+                                                 ",\"uids\":[4294967295]",
+                                                 ",\"uids\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17]",
+                                                 ",\"else\":0"};
+        const std::uint8_t how = input_.byte(), what = input_.byte();
+        const std::string name = how < 128   ? "space-" + std::to_string(how % 8)
+                                 : how < 192 ? "default"
+                                             : input_.text(input_.byte());
+        std::string text =
+            nlohmann::json{{"name", name}}.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+        text.insert(text.size() - 1, fields[what / 4 % 10]);
+        return wire::encode_frame(request, wire::Admin{commands[what % 4], text});
     }
 
     wire::Bytes hello(Peer& peer, std::uint32_t request) {

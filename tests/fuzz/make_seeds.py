@@ -39,7 +39,7 @@ def frame(kind, request, body=b""):
 # -- daemon_frames: a flag, then steps of (kind, peer, ...) -------------------------------------------------------
 
 CONNECT = bytes([0, 0])
-HELLO, RESUME, CLAIM, GIVE_BACK, BYE, PING, ODD_ADMIN, ADMIN = 32, 35, 37, 40, 42, 43, 44, 45
+HELLO, RESUME, CLAIM, GIVE_BACK, BYE, PING, ODD_ADMIN, ADMIN, NAMESPACE = 32, 35, 37, 40, 42, 43, 44, 45, 47
 
 
 def step(kind, *fields, peer=0):
@@ -63,6 +63,13 @@ def daemon_frames():
     yield "arguments", b"\0" + CONNECT + b"".join(step(ADMIN, n, 10 * n + 6) for n in range(8))
     stored = CONNECT + holder + claim
     yield "changes", b"\0" + stored + b"".join(step(ADMIN, n, 200 + n) for n in range(10)) + step(PING, 3)
+    made, spend = CONNECT + step(NAMESPACE, 1, 3, 0), step(195, half(100))
+    used = made + step(HELLO, 2, 3, 2) + step(CLAIM, 3, 2, 16)
+    yield "namespace_life", b"\0" + used + step(NAMESPACE, 4, 3, 3) + spend * 3
+    yield "namespace_rm", b"\0" + made + b"".join(step(NAMESPACE, n, 3, 2 + 4 * n) + spend for n in range(3))
+    yield "namespace_fields", b"\0" + made + b"".join(step(NAMESPACE, n, 3, n) + spend for n in range(40))
+    yield "namespace_default", b"\0" + CONNECT + b"".join(step(NAMESPACE, n, 130, n) + spend for n in range(4))
+    yield "namespace_name", b"\0" + CONNECT + step(NAMESPACE, 1, 200, 3, b"\xff a", 0)
     yield "any_argument", b"\0" + CONNECT + step(ADMIN, 1, 246, 5, b"limit", 3, b"1e9")
     check = bytes([0xC5]) + CONNECT + step(ADMIN, 1, 7) + step(PING, 2)
     yield "check", check + bytes([0, 32 - sum(check) % 32])  # may_be_slow in daemon_frames.cpp
@@ -119,6 +126,9 @@ def config_text():
     pool = b'[[pool]]\nkind = "shm"\nsize = "64MiB"\n'
     yield "two_pools", b"t" + pool + b'[[pool]]\nname = "b"\nkind = "shm"\nsize = 1048576\nreserve = false\n'
     yield "control_pool", b't[control]\npool = "b"\nmin_page = 65536\n' + pool + pool.replace(b"kind", b'name="b"\nkind', 1)
+    name_space = b'[[namespace]]\nname = "a"\nquota = "1G"\nuids = ["root", 7]\ngids = [8]\n'
+    yield "namespaces", b"t" + pool + name_space + b'readonly_gids = ["root"]\n'
+    yield "namespace_mistakes", b't[[namespace]]\nquota = -1\nuids = ["?", -1, true]\n[[namespace]]\nname = "a b"\n'
     yield "mistakes", b't[daemon]\nsockte = 1\nsocket_mode = 0o777\n[evicton]\nx = 1\n[remote]\nlisten = 1\n'
     yield "not_toml", b"t[[[\n= ="
     yield "nested", b"ta = " + b"[" * 300 + b"]" * 300

@@ -359,6 +359,29 @@ TEST_CASE("namespaces are made on first use, up to their number") {
     CHECK(find_or_make_namespace(control, std::string(64, 'n')).error().code == Code::invalid);
 }
 
+TEST_CASE("access: who is named writes, readers read, and empty lists open to everybody") {
+    const auto someone = [](std::uint32_t uid, std::uint32_t gid, std::vector<std::uint32_t> groups) {
+        Peer peer;
+        peer.uid = uid;
+        peer.gid = gid;
+        peer.groups = std::move(groups);
+        return peer;
+    };
+    const std::uint32_t other = ::geteuid() + 1000;
+    const table::NamespaceRules open{}, readers{{}, {}, {30}}, named{{other + 1}, {20}, {30}};
+    CHECK(access_of(open, someone(other, 10, {})) == Access::write);
+    CHECK(access_of(readers, someone(other, 10, {})) == Access::write);
+    CHECK(access_of(readers, someone(other, 30, {})) == Access::read);
+    CHECK(access_of(readers, someone(other, 10, {5, 30})) == Access::read);
+    CHECK(access_of(named, someone(other, 10, {5})) == Access::none);
+    CHECK(access_of(named, someone(other + 1, 10, {})) == Access::write);
+    CHECK(access_of(named, someone(other, 20, {})) == Access::write);
+    CHECK(access_of(named, someone(other, 10, {20, 30})) == Access::write);
+    CHECK(access_of(named, someone(other, 10, {30})) == Access::read);
+    CHECK(access_of(named, someone(0, 10, {30})) == Access::write);
+    CHECK(access_of(named, someone(::geteuid(), 10, {})) == Access::write);
+}
+
 TEST_CASE("a reload takes over what can change and says what cannot") {
     Folder folder;
     Config running = folder.config(), fresh = folder.config();

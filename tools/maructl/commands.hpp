@@ -60,6 +60,18 @@ int remove_pool(const Options& options, const std::string& name, bool evict);
 /// Adds pools that the daemon's config lists and that were not there before.
 int rescan(const Options& options);
 
+// -- namespaces of the running domain
+/// What is to be decided; empty: not said. "none" takes a quota or a list away.
+struct NamespaceWish {
+    std::string quota;
+    std::vector<std::string> uids, gids, readonly_gids;
+};
+int create_namespace(const Options& options, const std::string& name, const NamespaceWish& wish);
+int set_namespace(const Options& options, const std::string& name, const NamespaceWish& wish);
+/// Refused while clients use it. Asks before it flushes objects, unless `yes`.
+int remove_namespace(const Options& options, const std::string& name, bool yes, bool dry_run);
+int flush_namespace(const Options& options, const std::string& name, bool yes, bool dry_run);
+
 // -- DAX devices; no daemon is asked
 int list_devices(const Options& options);
 int show_device(const Options& options, const std::string& path);

@@ -1,7 +1,6 @@
 // Objects that an administrator has evicted.
 #include <unistd.h>
 
-#include <iostream>
 #include <string>
 
 #include "commands.hpp"
@@ -44,11 +43,8 @@ Result<void> run(Daemon* daemon, const EvictWish& wish, bool dry_run, Sum* sum) 
     }
 }
 
-bool agreed(const Sum& sum) {
-    std::cerr << "This evicts " << text_of(sum.objects, sum.bytes) << ". Go on? [y/N] " << std::flush;
-    std::string said;
-    std::getline(std::cin, said);
-    return said == "y" || said == "Y" || said == "yes";
+bool agreed_to_evict(const Sum& sum) {
+    return agreed("This evicts " + text_of(sum.objects, sum.bytes) + ". Go on?");
 }
 
 void say(const Options& options, const Sum& sum, bool dry_run) {
@@ -76,7 +72,7 @@ int evict_objects(const Options& options, const EvictWish& wish, bool yes, bool 
             return fail({Code::invalid, "not evicted: say -y, or --dry-run to see what would go"}, exit_no);
         if (const auto counted = run(&*daemon, wish, true, &sum); !counted)
             return fail(counted.error(), exit_no);
-        if (!agreed(sum)) return exit_no;
+        if (!agreed_to_evict(sum)) return exit_no;
         sum = {};
     }
     if (const auto done = run(&*daemon, wish, dry_run, &sum); !done) {

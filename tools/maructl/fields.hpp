@@ -48,4 +48,7 @@ std::string text(const Json& from, Names... names) {
     return wire::is_printable(bytes) ? bytes : wire::printable(bytes);
 }
 
+/// Who may enter a namespace, from its uids, gids and readonly_gids.
+std::string access_text(const Json& row);
+
 }  // namespace maru::ctl

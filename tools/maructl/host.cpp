@@ -1,7 +1,6 @@
 // Hosts of the domain, and the word that one of them will not come back.
 #include <unistd.h>
 
-#include <iostream>
 #include <string>
 
 #include "commands.hpp"
@@ -16,15 +15,10 @@ int refused(const Error& error) {
     return fail(error, error.code == Code::unavailable ? exit_cannot : exit_no);
 }
 
-bool agreed(std::uint64_t host) {
-    std::cerr
-        << "What the clients of host " << host
-        << " hold is given to others. If one of them still runs, or a device still writes for it, data is "
-           "torn. Is that machine off? [y/N] "
-        << std::flush;
-    std::string answer;
-    std::getline(std::cin, answer);
-    return answer == "y" || answer == "Y" || answer == "yes";
+std::string question(std::uint64_t host) {
+    return "What the clients of host " + std::to_string(host) +
+           " hold is given to others. If one of them still runs, or a device still writes for it, data is "
+           "torn. Is that machine off?";
 }
 
 }  // namespace
@@ -39,7 +33,7 @@ int release_host(const Options& options, std::uint64_t host, bool yes, bool dry_
             complain("not released: say -y if that machine is off");
             return exit_no;
         }
-        if (!agreed(host)) return exit_no;
+        if (!agreed(question(host))) return exit_no;
     }
     if (!dry_run) answer = daemon->ask("release", Json{{"host", host}, {"dry_run", false}});
     if (!answer) return refused(answer.error());

@@ -161,12 +161,18 @@ int show_namespaces(const Options& options) {
                                 {"VALUES", true},
                                 {"PUBLISHED", true},
                                 {"REGIONS", true},
-                                {"QUOTA", true}},
+                                {"CLAIMED", true},
+                                {"USED", true},
+                                {"QUOTA", true},
+                                {"CLIENTS", true},
+                                {"ACCESS"}},
                                [](const Json& row) -> std::vector<std::string> {
                                    const bool limited = number(row, "quota") != 0;
                                    return {text(row, "name"),        count(row, "objects"),
                                            size(row, "value_bytes"), size(row, "published_bytes"),
-                                           count(row, "regions"),    limited ? size(row, "quota") : "none"};
+                                           count(row, "regions"),    size(row, "claimed_bytes"),
+                                           size(row, "used_bytes"),  limited ? size(row, "quota") : "none",
+                                           count(row, "clients"),    access_text(row)};
                                }});
 }
 

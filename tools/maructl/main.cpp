@@ -45,6 +45,8 @@ struct Line {
     std::uint64_t count = 0;
     bool once = false, csv = false;
     std::string bytes, name_space, older_than;
+    std::string name;
+    NamespaceWish wish;
     bool repair = false, kill = false, yes = false, dry_run = false, force = false;
 };
 
@@ -143,7 +145,8 @@ void add_lists(CLI::App& app, Line& line, Command* chosen) {
            show_regions);
     simple("clients", "Clients: process, memory, pins, counters", "maructl clients", show_clients);
     simple("hosts", "Hosts of the domain and whether they show signs of life", "maructl hosts", show_hosts);
-    simple("namespaces", "Namespaces with objects and bytes", "maructl namespaces", show_namespaces);
+    simple("namespaces", "Namespaces with objects, bytes, quota and who may enter", "maructl namespaces",
+           show_namespaces);
     simple("ping", "Round trip to the daemon", "maructl --socket /run/maru/maru.sock ping", show_ping);
     auto* keys = add_command(app, "keys", "Keys with size, age, pins and place",
                              "maructl keys --prefix model-a/ --limit 20\n  maructl keys --prefix hex:00ff");
@@ -298,6 +301,67 @@ void add_pools(CLI::App& app, Line& line, Command* chosen) {
         ->callback([chosen] { *chosen = [](const Line& given) { return rescan(given.options); }; });
 }
 
+void add_namespaces(CLI::App& app, Line& line, Command* chosen) {
+    auto* group =
+        add_command(app, "namespace", "Make, change and remove namespaces",
+                    "maructl namespace create team-a --quota 64GiB --gid team-a --readonly-gid audit\n"
+                    "  maructl namespace set team-a --quota 96GiB\n  maructl namespace rm team-a");
+    group->require_subcommand(1);
+    const auto add = [&](const char* name, const char* what, const char* example) {
+        auto* command = add_command(*group, name, what, example);
+        command->add_option("NAME", line.name, "Its name in `maructl namespaces`")->required();
+        return command;
+    };
+    const auto add_wish = [&](CLI::App* command) {
+        command
+            ->add_option("--quota", line.wish.quota,
+                         "Most memory for its objects, such as 64GiB; none: no limit")
+            ->type_name("SIZE");
+        const auto list = [&](const char* option, std::vector<std::string>& words, const char* type,
+                              const char* what) {
+            command->add_option(option, words, what)->type_name(type)->expected(1)->take_all();
+        };
+        list("--uid", line.wish.uids, "USER", "May enter (may be repeated); none: no user by name");
+        list("--gid", line.wish.gids, "GROUP", "Its members may enter (may be repeated); none: no group");
+        list("--readonly-gid", line.wish.readonly_gids, "GROUP",
+             "Its members may look up and read (may be repeated); none: no group");
+    };
+    auto* create = add("create", "Make a namespace; it survives restarts",
+                       "maructl namespace create team-a --quota 64GiB --uid alice --gid 2000");
+    add_wish(create);
+    create->callback([chosen] {
+        *chosen = [](const Line& given) { return create_namespace(given.options, given.name, given.wish); };
+    });
+    auto* set = add("set", "Change quota or access; what is not named stays",
+                    "maructl namespace set team-a --quota none --readonly-gid none");
+    add_wish(set);
+    set->callback([chosen] {
+        *chosen = [](const Line& given) { return set_namespace(given.options, given.name, given.wish); };
+    });
+    auto* rm = add("rm", "Remove a namespace that no client uses", "maructl namespace rm team-a --dry-run");
+    rm->add_flag("-y,--yes,--flush", line.yes, "Do not ask: flush the objects that it holds");
+    rm->add_flag("--dry-run", line.dry_run, "Only say what would go");
+    rm->callback([chosen] {
+        *chosen = [](const Line& given) {
+            return remove_namespace(given.options, given.name, given.yes, given.dry_run);
+        };
+    });
+    auto* flush =
+        add_command(app, "flush", "Take every object of a namespace away at once",
+                    "maructl flush --namespace team-a --dry-run\n  maructl flush --namespace team-a -y");
+    flush
+        ->add_option("--namespace", line.name_space, "Its name; default is the one of clients that name none")
+        ->type_name("NAME")
+        ->required();
+    flush->add_flag("-y,--yes", line.yes, "Do not ask");
+    flush->add_flag("--dry-run", line.dry_run, "Only count what would go");
+    flush->callback([chosen] {
+        *chosen = [](const Line& given) {
+            return flush_namespace(given.options, given.name_space, given.yes, given.dry_run);
+        };
+    });
+}
+
 void add_data(CLI::App& app, Line& line, Command* chosen) {
     auto* get = add_command(app, "get", "Write a value to standard output or a file",
                             "maructl get model-a/chunk-7 -o chunk.bin\n  maructl get int:42 | sha256sum");
@@ -441,6 +505,7 @@ int run(std::vector<std::string> words) {
     add_offline(app, line, &chosen);
     add_devices(app, line, &chosen);
     add_pools(app, line, &chosen);
+    add_namespaces(app, line, &chosen);
     add_data(app, line, &chosen);
     add_client(app, line, &chosen);
     add_host(app, line, &chosen);

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <iostream>
 
 #include "wire/key_text.hpp"
 
@@ -62,6 +63,13 @@ void complain(const std::string& text) {
 int fail(const Error& error, Exit exit) {
     complain(error.text);
     return exit;
+}
+
+bool agreed(const std::string& question) {
+    std::cerr << question << " [y/N] " << std::flush;
+    std::string answer;
+    std::getline(std::cin, answer);
+    return answer == "y" || answer == "Y" || answer == "yes";
 }
 
 Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {

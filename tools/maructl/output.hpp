@@ -31,6 +31,9 @@ void complain(const std::string& text);
 /// Complains of the error; returns `exit`.
 int fail(const Error& error, Exit exit);
 
+/// Asks on the terminal; true only for yes.
+bool agreed(const std::string& question);
+
 /// A table with a header line; numbers are right-aligned.
 class Table {
   public:

@@ -1,7 +1,6 @@
 // Pools of a running domain: add, drain, remove; and devices that the config names.
 #include <unistd.h>
 
-#include <iostream>
 #include <string>
 
 #include "commands.hpp"
@@ -30,12 +29,8 @@ bool is_empty(const Json& answer) {
     return answer.value("left", Json::object()).value("regions", 0u) == 0;
 }
 
-bool agreed(const std::string& name, const Json& answer) {
-    std::cerr << "Removing pool '" << name << "' evicts what is in it: " << content(answer)
-              << ". Go on? [y/N] " << std::flush;
-    std::string said;
-    std::getline(std::cin, said);
-    return said == "y" || said == "Y" || said == "yes";
+std::string question(const std::string& name, const Json& answer) {
+    return "Removing pool '" + name + "' evicts what is in it: " + content(answer) + ". Go on?";
 }
 
 }  // namespace
@@ -78,7 +73,7 @@ int remove_pool(const Options& options, const std::string& name, bool evict) {
                                             ". Let it drain (maructl pool drain " + name +
                                             "), or say -y to evict what nobody holds"},
                         exit_no);
-        if (!evict && !agreed(name, *answer)) return exit_no;
+        if (!evict && !agreed(question(name, *answer))) return exit_no;
         // A slice at a time, so that the daemon serves others meanwhile; two whole passes without an end mean
         // that somebody holds the rest.
         for (int passes = 0; passes < 2 && answer && !answer->value("removed", false);) {

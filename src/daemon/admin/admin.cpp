@@ -30,10 +30,10 @@ Result<const Command*> find_command(const std::string& name) {
         if (name == command.name) return &command;
         known += (known.empty() ? "" : ", ") + std::string(command.name);
     }
-    return invalid("unknown admin command \"" + wire::printable(name.substr(0, 64)) +
-                   "\"; this daemon knows " + known +
-                   ", check, disconnect, release, evict, trace, log_level, pool_add, pool_drain, pool_remove "
-                   "and rescan");
+    return invalid(
+        "unknown admin command \"" + wire::printable(name.substr(0, 64)) + "\"; this daemon knows " + known +
+        ", check, disconnect, release, evict, trace, log_level, pool_add, pool_drain, pool_remove, "
+        "rescan, namespace_create, namespace_set, namespace_rm and flush");
 }
 
 /// A value of an argument, for an error. What has values of its own is not shown: text would be made of it by

@@ -109,6 +109,7 @@ Json client_row(const Control& control, std::uint64_t number) {
             {"gid", client.gid.load(shm::relaxed)},
             {"namespace", client.name_space.load(shm::relaxed)},
             {"is_daemon", client.is_daemon.load(shm::relaxed)},
+            {"read_only", client.read_only.load(shm::relaxed)},
             {"instance_id", shown(client.instance_id)}};
 }
 
@@ -128,11 +129,28 @@ Json namespace_row(const Control& control, std::uint64_t number) {
     const auto& entry = control.name_space(static_cast<std::uint32_t>(number));
     if (is_empty(entry)) return nullptr;
     const auto state = entry.state.load(shm::relaxed);
+    const auto rules = entry.rules.load(shm::acquire);
+    const auto half = table::namespace_rules::Half::get(rules);
+    const auto users = table::namespace_rules::Users::get(rules),
+               groups = table::namespace_rules::Groups::get(rules);
+    const auto members = [&](std::uint64_t from, std::uint64_t count) {
+        auto ids = Json::array();  // a damaged word counts more than there are
+        for (auto i = from; i < from + count && i < table::namespace_members_max; ++i)
+            ids.push_back(entry.members[half][i].load(shm::relaxed));
+        return ids;
+    };
     return {{"in_use", (state & 1) != 0},
             {"generation", state >> 32},
             {"name", shown(entry.name)},
             {"quota", entry.quota.load(shm::relaxed)},
-            {"epoch", entry.epoch.load(shm::relaxed)}};
+            {"epoch", entry.epoch.load(shm::relaxed)},
+            {"claimed", entry.claimed.load(shm::relaxed)},
+            {"flushing", table::namespace_state::Flushing::get(state) != 0},
+            {"removing", table::namespace_state::Removing::get(state) != 0},
+            {"by_administrator", table::namespace_rules::ByAdministrator::get(rules) != 0},
+            {"uids", members(0, users)},
+            {"gids", members(users, groups)},
+            {"readonly_gids", members(users + groups, table::namespace_rules::Readers::get(rules))}};
 }
 
 Json region_row(const Control& control, std::uint64_t number) {

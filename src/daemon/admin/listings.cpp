@@ -1,4 +1,5 @@
 #include "daemon/admin/answers.hpp"
+#include "table/namespaces.hpp"
 #include "table/pools.hpp"
 
 namespace maru::daemon {
@@ -67,6 +68,7 @@ Json json_of(const table::Control& control, const table::ClientView& client, con
             {"namespace", facts.name_space < control.namespace_count()
                               ? wire::printable(control.name_space(facts.name_space).name.get())
                               : std::to_string(facts.name_space)},
+            {"read_only", facts.read_only},
             {"connected_s", tick > client.connected_tick ? tick - client.connected_tick : 0},
             {"regions", tally.regions},
             {"region_bytes", tally.region_bytes},
@@ -187,16 +189,30 @@ Json answer_namespaces(const Subject& subject) {
     for (const auto& region : subject.tally.regions)
         if (region.view.name_space < sums.size()) sums[region.view.name_space].add(region);
     auto rows = Json::array();
+    std::vector<std::uint64_t> clients(control.namespace_count());
+    for (std::uint32_t slot = 1; slot < control.client_count(); ++slot)
+        if (const auto client = table::read_client(control, slot);
+            client && !client->facts.is_daemon && client->facts.name_space < clients.size())
+            ++clients[client->facts.name_space];
     for (std::uint32_t number = 0; number < control.namespace_count(); ++number) {
-        const auto& entry = control.name_space(number);
-        if ((entry.state.load(shm::acquire) & 1) == 0) continue;  // acquire: with who puts it in use
+        const auto view = table::read_namespace(control, number);
+        if (!view) continue;
+        const auto& bytes = sums[number].bytes;
         rows.push_back({{"namespace", number},
-                        {"name", wire::printable(entry.name.get())},
-                        {"quota", entry.quota.load(shm::relaxed)},
+                        {"name", wire::printable(view->name)},
+                        {"quota", view->policy.quota},
+                        {"used_bytes", bytes.pages() - bytes.free - bytes.sealed},
+                        {"claimed_bytes", bytes.pages()},
                         {"objects", sums[number].pages.published},
                         {"regions", sums[number].regions},
-                        {"published_bytes", sums[number].bytes.published},
-                        {"value_bytes", sums[number].pages.value_bytes}});
+                        {"published_bytes", bytes.published},
+                        {"value_bytes", sums[number].pages.value_bytes},
+                        {"clients", clients[number]},
+                        {"epoch", view->epoch},
+                        {"flushing", view->flushing},
+                        {"uids", view->policy.rules.users},
+                        {"gids", view->policy.rules.groups},
+                        {"readonly_gids", view->policy.rules.readers}});
     }
     return {{"namespaces", rows}};
 }

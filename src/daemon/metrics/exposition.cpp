@@ -115,16 +115,32 @@ void add_pools(const Exposition& from, Families* families) {
 
 void add_objects(const Exposition& from, Families* families) {
     const auto& control = from.control;
-    std::vector<std::uint64_t> objects(control.namespace_count());
-    for (const auto& region : from.tally.regions)
-        if (region.view.name_space < objects.size())
-            objects[region.view.name_space] += region.pages.published;
-    families->begin("maru_objects", "Published objects of a namespace.", MetricType::Gauge);
-    for (std::uint32_t number = 0; number < control.namespace_count(); ++number) {
-        const auto& entry = control.name_space(number);
-        if ((entry.state.load(shm::acquire) & 1) == 0) continue;  // acquire: with who puts it in use
-        families->row({{"namespace", wire::printable(entry.name.get())}}, objects[number]);
+    std::vector<std::uint64_t> objects(control.namespace_count()), used(control.namespace_count());
+    for (const auto& region : from.tally.regions) {
+        if (region.view.name_space >= objects.size()) continue;
+        const auto& pages = region.pages;
+        objects[region.view.name_space] += pages.published;
+        used[region.view.name_space] += (pages.pages() - pages.free - pages.sealed) * region.page_bytes();
     }
+    const auto each_namespace = [&](auto&& visit) {
+        for (std::uint32_t number = 0; number < control.namespace_count(); ++number)
+            if (const auto view = table::read_namespace(control, number))
+                visit(*view, wire::printable(view->name));
+    };
+    families->begin("maru_objects", "Published objects of a namespace.", MetricType::Gauge);
+    each_namespace([&](const table::NamespaceView& view, const std::string& name) {
+        families->row({{"namespace", name}}, objects[view.id]);
+    });
+    families->begin("maru_namespace_used_bytes", "Bytes of a namespace's pages that are not free.",
+                    MetricType::Gauge);
+    each_namespace([&](const table::NamespaceView& view, const std::string& name) {
+        families->row({{"namespace", name}}, used[view.id]);
+    });
+    families->begin("maru_namespace_quota_bytes", "Quota of a namespace; those without one are not listed.",
+                    MetricType::Gauge);
+    each_namespace([&](const table::NamespaceView& view, const std::string& name) {
+        if (view.policy.quota != 0) families->row({{"namespace", name}}, view.policy.quota);
+    });
     families->begin("maru_pins", "Pins that hold objects: leases of views, and pins by key.",
                     MetricType::Gauge);
     families->row({{"kind", "lease"}}, from.tally.leases);

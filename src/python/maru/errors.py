@@ -18,7 +18,8 @@ class MaruFencedError(MaruUnavailableError):
 
 
 class MaruDeniedError(MaruUnavailableError, PermissionError):
-    """The daemon or its socket refuses this user. Remedy: make it a member of the daemon's group."""
+    """The daemon, its socket or the namespace refuses this user. Remedy: make it a member of the daemon's group, or let
+    it into the namespace (``maructl namespace set``); in a namespace that it may only read, store nothing."""
 
 
 class MaruVersionError(MaruUnavailableError):
