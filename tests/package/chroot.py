@@ -51,6 +51,11 @@ class Machine:
         return ["nsenter", f"--mount=/proc/{self.holder.pid}/ns/mnt", "sh", "-c", 'cd "$0" && exec "$@"', str(self.folder),
                 *map(str, command)]
 
+    def show(self, folder, inside):
+        """Mounts a folder of this machine."""
+        self.path(inside).mkdir(parents=True, exist_ok=True)
+        subprocess.run(self.beside("mount", "--bind", folder, f"root/{inside.lstrip('/')}"), check=True)
+
     def start(self, *command, **options):
         return subprocess.Popen(self.enter(*command), env=ENVIRONMENT, text=True, **options)
 

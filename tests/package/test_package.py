@@ -1,12 +1,12 @@
 """What an administrator does with the packages, in this order, on one throw-away Debian 12: install, use, upgrade under
 load, remove, purge. The tests of this file build on one another; the first failure ends the run (pytest -x)."""
 
-import pathlib
 import re
 import subprocess
 import time
 
 from conftest import FOLDER, HERE, PACKAGES, ROOT, counts, debs, run
+from engines import AS_ENGINE, compile_inside, share_chunks
 
 RATE = 10_000  # operations a second of the engine that goes on through the upgrade
 SOCKET = "/run/maru/maru.sock"
@@ -78,55 +78,8 @@ def test_a_member_of_the_group_uses_it_and_others_do_not(machine):
     assert "ermission" in refused
 
 
-def compile_inside(machine, source, program):
-    inside = machine.path("/tmp") / pathlib.Path(source).name
-    inside.write_bytes(pathlib.Path(source).read_bytes())
-    compiler = "g++ -std=c++20" if inside.suffix == ".cpp" else "gcc -std=c11 -D_GNU_SOURCE"
-    machine.run("sh", "-c", f"{compiler} -O2 -Wall -Wextra -Werror /tmp/{inside.name} -o /tmp/{program} "
-                            "$(pkg-config --cflags --libs maru-client)")
-
-
-AS_ENGINE = ["setpriv", "--reuid=engine", "--regid=engine", "--init-groups"]
-
-
-class Talker:
-    """A demonstration engine: commands in, lines out."""
-
-    def __init__(self, machine, *command):
-        self.process = machine.start(*AS_ENGINE, *command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        self.first = self.hear()
-
-    def hear(self):
-        lines = []
-        for line in self.process.stdout:
-            if line == "ok\n":
-                return lines
-            assert not line.startswith("failed:"), line
-            lines.append(line.strip())
-        raise AssertionError(f"ended: {lines}")
-
-    def ask(self, text):
-        print(text, file=self.process.stdin, flush=True)
-        return self.hear()
-
-    def end(self):
-        self.process.stdin.close()
-        assert self.process.wait(30) == 0
-
-
 def test_two_engines_built_against_the_installed_headers_share_chunks(machine):
-    for name in ("prefill", "decode"):
-        compile_inside(machine, ROOT / "tools" / "demo" / f"{name}.cpp", name)
-    writer = Talker(machine, "/tmp/prefill", "--layers", "4")
-    writer.ask("store 0 8")
-    reader = Talker(machine, "/tmp/decode")
-    reader.ask(writer.first[0])  # seed SEED
-    for key in writer.ask("keys 0 8"):
-        reader.ask(key)
-    assert "8 of 8 chunks are present" in reader.ask("match")[0]
-    assert "verified every byte of 8 chunks" in reader.ask("verify")[0]
-    reader.end()
-    writer.end()
+    share_chunks(machine)
 
 
 PYTHON = """
@@ -163,7 +116,7 @@ def completions(machine, *words):
 
 def test_bash_completes_what_the_programs_take(machine):
     subcommands = machine.run("maructl", "--help").partition("Subcommands:")[2].partition("\n\n")[0]
-    listed = re.findall(r"^  ([a-z]+) ", subcommands, re.M)
+    listed = re.findall(r"^  ([a-z-]+) ", subcommands, re.M)
     assert len(listed) > 10
     assert completions(machine, "maructl", "") == listed
     assert completions(machine, "maructl", "sta") == ["status"]
