@@ -73,6 +73,14 @@ enum class Mutant : std::uint8_t {
     recover_at_once,       // a region recovered without taking it over first
     swept_holder_left,     // a region formed for a holder that was swept meanwhile stays its
     one_lap_less,          // the hand gives up before an undone eviction had its second chance
+    // pools that come and go
+    drain_taken_kept,    // who takes a page of a region that drains keeps it
+    drain_looks_once,    // a page taken between the look at it and its seal does not stop the drain
+    drain_reopened,      // a successor opens the regions of a pool that drains
+    leave_in_use,        // a pool leaves while a page of it is in use
+    units_without_wait,  // units of a removed pool are given away before every client has let go of them
+    seen_epoch_late,     // a client acknowledges an epoch that it read after the pools
+    undo_join_at_once,   // a pool that clients were told of is undone without an epoch
     count,
 };
 

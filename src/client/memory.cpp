@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "base/fault_point.hpp"
 #include "table/pools.hpp"
 
 namespace maru::client {
@@ -97,14 +96,6 @@ bool Memory::is_unknown(std::uint32_t region) const {
     return false;
 }
 
-/// The domain still has the pool that is mapped under this number.
-bool Memory::still_there(std::uint32_t number) const {
-    if (number == 0) return true;
-    const auto pool = table::read_pool(*control_, number);
-    return pool && pool->uuid == pools_[number]->uuid &&
-           (table::is_live(pool->state) || pool->state == table::PoolState::joining);
-}
-
 void Memory::enter(std::uint32_t number, std::unique_ptr<Mapped> pool) {
     const auto view = table::read_pool(*control_, number);
     const auto bytes = pool->mapping.bytes();
@@ -120,31 +111,32 @@ void Memory::enter(std::uint32_t number, std::unique_ptr<Mapped> pool) {
     pools_[number] = std::move(pool);
 }
 
-void Memory::let_go(Prefault* prefault) {
-    // Before the table is read: what left up to this epoch reads as such below. acquire: pairs with
-    // leave_pool
-    const std::uint64_t epoch = control_->super().pools_epoch.load(shm::acquire);
-    for (std::uint32_t number = 1; number < pools_.size(); ++number) {
-        auto& pool = pools_[number];
-        if (!pool || still_there(number)) continue;
-        if (is_lost()) return;  // it only looks as if they had left: there may be views of them
-        for (std::uint32_t u = 0; u < pool->unit_count; ++u)
-            places_[pool->place.first_unit + u].store(nullptr, std::memory_order_release);
-        if (prefault != nullptr) prefault->forget(pool->mapping.bytes());
-        pool->mapping = {};
-        past_.push_back(std::move(pool));
-    }
-    fault_point("pools.before_seen");
-    // release: pairs with slots_behind; the places are empty before the daemon reads this
-    if (may_write_.load(std::memory_order_acquire))
-        control_->client(slot_).pools_seen.store(epoch, shm::release);
+/// Of one that left: nothing finds a place in it any more. False when that may not be.
+bool Memory::forget(std::uint32_t number, Prefault& prefault) {
+    if (is_lost()) return false;  // it only looks as if it had left: there may be views of it
+    auto& pool = pools_[number];
+    for (std::uint32_t u = 0; u < pool->unit_count; ++u)
+        places_[pool->place.first_unit + u].store(nullptr, std::memory_order_release);
+    prefault.forget(pool->mapping.bytes());
+    pool->mapping = {};
+    past_.push_back(std::move(pool));
+    return true;
+}
+
+void Memory::let_go(Prefault& prefault) {
+    std::vector<std::optional<Uuid>> mapped(pools_.size());
+    for (std::size_t number = 1; number < pools_.size(); ++number)  // the first stays as long as the domain
+        if (pools_[number]) mapped[number] = pools_[number]->uuid;
+    table::let_go_of_left(
+        *control_, slot_, mapped, [&](std::uint32_t number) { return forget(number, prefault); },
+        [this] { return may_write_.load(std::memory_order_acquire); });
 }
 
 Result<void> Memory::take_in(const wire::PoolList& list, std::span<const Descriptor> descriptors,
                              Prefault& prefault) {
     const std::lock_guard lock(mutex_);
     Result<void> outcome;
-    let_go(&prefault);
+    let_go(prefault);
     for (std::size_t p = 0; p < list.pools.size() && p < descriptors.size(); ++p) {
         const auto view = table::find_pool(*control_, list.pools[p].uuid);
         if (!view || view->number == 0 || (view->number < pools_.size() && pools_[view->number])) continue;

@@ -95,8 +95,8 @@ class Memory {
     static Result<std::unique_ptr<Mapped>> map_pool(int descriptor, const wire::PoolDescription& description);
     void enter(std::uint32_t number, std::unique_ptr<Mapped> pool);
     void guard_control(const Mapped& pool, std::uint64_t control_bytes);
-    bool still_there(std::uint32_t number) const;
-    void let_go(Prefault* prefault);
+    bool forget(std::uint32_t number, Prefault& prefault);
+    void let_go(Prefault& prefault);
 
     std::optional<table::Control> control_;
     std::unique_ptr<std::atomic<const Place*>[]> places_;  // one per unit of the domain

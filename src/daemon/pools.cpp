@@ -50,6 +50,16 @@ void delete_rest(const std::string& path) {
                      std::strerror(errno));
 }
 
+/// The file of a pool that was being added or removed; empty for a device.
+std::string rest_of(const table::PoolView& pool) {
+    if (pool.kind == static_cast<std::uint32_t>(pool::Kind::devdax)) return {};
+    if (pool.state != table::PoolState::joining) return pool.source;
+    auto source = parse_pool_argument(pool.source, pool.number);
+    if (!source || source->config.kind == pool::Kind::devdax) return {};
+    source->config.name = pool.name;
+    return pool::located(source->config).path;
+}
+
 }  // namespace
 
 Pools::~Pools() {
@@ -310,37 +320,17 @@ void Pools::finish_removal(std::uint32_t number) {
 // -- taking over, and what the config says
 
 void Pools::take_over() {
-    for (std::uint32_t p = 1; p < control_.pool_count(); ++p) {
-        const auto pool = table::read_pool(control_, p);
-        if (!pool || control_.coherence() != table::Coherence::local) continue;
-        switch (pool->state) {
-            case table::PoolState::joining:
-                // Its memory was being made: what the config lists is added again below.
-                spdlog::warn("pool '{}' was being added when the daemon ended: that is undone", pool->name);
-                if (const auto source = parse_pool_argument(pool->source, p);
-                    source && source->config.kind != pool::Kind::devdax) {
-                    auto config = source->config;
-                    config.name = pool->name;
-                    delete_rest(pool::located(config).path);
-                }
-                table::undo_join(control_, p);
-                break;
-            case table::PoolState::leaving:
-                spdlog::info("pool '{}' was being removed when the daemon ended: that is finished",
-                             pool->name);
-                (void)table::leave_pool(control_, p, pool->source);
-                if (pool->kind != static_cast<std::uint32_t>(pool::Kind::devdax)) delete_rest(pool->source);
-                table::finish_leaving(control_, p);
-                break;
-            case table::PoolState::draining:
-                (void)table::begin_drain(parts_.worker, p);
-                if (draining_ == 0) draining_ = parts_.loop.after(drain_beat, [this] { drain_on(); });
-                break;
-            default:
-                break;
-        }
-    }
     if (control_.coherence() != table::Coherence::local) return;
+    const auto begun = table::take_over_pools(
+        parts_.worker, [](const table::PoolView& pool) { delete_rest(rest_of(pool)); });
+    for (const auto& pool : begun) {
+        if (pool.state == table::PoolState::joining)  // what the config lists is added again below
+            spdlog::warn("pool '{}' was being added when the daemon ended: that is undone", pool.name);
+        else if (pool.state == table::PoolState::leaving)
+            spdlog::info("pool '{}' was being removed when the daemon ended: that is finished", pool.name);
+        else if (draining_ == 0)
+            draining_ = parts_.loop.after(drain_beat, [this] { drain_on(); });
+    }
     for (const auto& [name, reason] : rescan().refused)
         spdlog::warn("pool '{}' of the config is not used: {}", name, reason);
 }
@@ -418,7 +408,7 @@ Pools::Rescan Pools::rescan() {
                     uuid = (*device)->facts().device->uuid;
             for (std::uint32_t p = 1; p < control_.pool_count(); ++p) {
                 auto view = table::read_pool(control_, p);
-                if (view && view->state == table::PoolState::removed &&
+                if (view && view->state == table::PoolState::removed && !view->uuid.empty() &&
                     (uuid ? view->uuid == *uuid : view->name == found.name))
                     before = std::move(view);
             }

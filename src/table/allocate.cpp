@@ -25,8 +25,9 @@ bool Worker::taken(std::uint32_t number, std::uint32_t generation, PinSlot slot,
     bool fits = control_.locate(record, &location) && location.page_4k == wanted.page_4k &&
                 record.name_space.load(shm::relaxed) == wanted.name_space;
     // acquire: pairs with the change to DRAINING; if we miss it the sealer meets our RESERVED and stops
-    fits = fits && RegionState::unpack(control_.region(location.region).state.load(shm::acquire)).phase ==
-                       RegionPhase::held;
+    fits = fits && (mutant(Mutant::drain_taken_kept) ||
+                    RegionState::unpack(control_.region(location.region).state.load(shm::acquire)).phase ==
+                        RegionPhase::held);
     if (!fits) {
         give_up(number, reserved);
         return false;

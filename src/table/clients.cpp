@@ -14,7 +14,7 @@ bool move(const Control& control, Identity identity, ClientPhase from, ClientPha
     return place.compare_exchange(expected, client_state::pack(to, identity.generation));
 }
 
-void fill(ClientEntry& entry, const ClientFacts& facts, std::uint64_t tick) {
+void fill(ClientEntry& entry, const ClientFacts& facts, const Superblock& super) {
     // Relaxed: the entry is ours while CONNECTING; readers take what they see for information.
     entry.host.store(facts.host, shm::relaxed);
     entry.pid.store(facts.pid, shm::relaxed);
@@ -26,8 +26,9 @@ void fill(ClientEntry& entry, const ClientFacts& facts, std::uint64_t tick) {
     entry.gid.store(facts.gid, shm::relaxed);
     entry.name_space.store(facts.name_space, shm::relaxed);
     entry.is_daemon.store(facts.is_daemon ? 1 : 0, shm::relaxed);
-    entry.connected_tick.store(tick, shm::relaxed);
-    entry.pools_seen.store(0, shm::relaxed);
+    entry.connected_tick.store(super.tick.load(shm::relaxed), shm::relaxed);
+    // It will be told of the pools that are there now: of what left before it maps nothing.
+    entry.pools_seen.store(super.pools_epoch.load(shm::acquire), shm::relaxed);
     entry.read_only.store(facts.read_only ? 1 : 0, shm::relaxed);
     entry.instance_id.set(facts.instance_id);
 }
@@ -43,7 +44,7 @@ Result<Identity> open_client(const Control& control, const ClientFacts& facts) {
         std::uint32_t generation = client_state::generation(state);
         if (generation == 0) generation = 1;
         if (!entry.state.compare_exchange(state, client_state::connecting(generation, facts.host))) continue;
-        fill(entry, facts, control.super().tick.load(shm::relaxed));
+        fill(entry, facts, control.super());
         return Identity{slot, generation};
     }
     return Error{Code::full,

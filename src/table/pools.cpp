@@ -4,22 +4,13 @@
 #include <cstring>
 
 #include "base/fault_point.hpp"
+#include "base/mutant.hpp"
 #include "base/size.hpp"
 #include "table/clients.hpp"
-#include "table/index.hpp"
-#include "table/region_steps.hpp"
-#include "table/regions.hpp"
+#include "table/pool_state.hpp"
 
 namespace maru::table {
 namespace {
-
-void set_state(PoolEntry& entry, PoolState state) {
-    entry.state.store(static_cast<std::uint32_t>(state), shm::release);  // who reads it sees the fields
-}
-
-PoolState state_of(const PoolEntry& entry) {
-    return static_cast<PoolState>(entry.state.load(shm::acquire));
-}
 
 void store_uuid(Word64 (&words)[2], const Uuid& uuid) {
     for (std::size_t half = 0; half < 2; ++half) {
@@ -52,7 +43,8 @@ void free_units_of_removed(const Control& control) {
     for (std::uint32_t p = 1; p < control.pool_count(); ++p) {
         PoolEntry& entry = control.pool(p);
         if (state_of(entry) == PoolState::removed &&
-            slots_behind(control, entry.left_epoch.load(shm::relaxed)).empty())
+            (mutant(Mutant::units_without_wait) ||
+             slots_behind(control, entry.left_epoch.load(shm::relaxed)).empty()))
             entry.unit_count.store(0, shm::relaxed);
     }
 }
@@ -95,62 +87,6 @@ Error no_room(const Control& control, const NewPool& pool, std::uint64_t units) 
                                  " units of removed pools are kept for clients that have not let go of "
                                  "them (" +
                                  slots + "): disconnect those")};
-}
-
-/// Regions begin in [first, end); visits the heads.
-template <class Visit>
-void for_each_region(const Control& control, std::uint32_t first, std::uint32_t end, Visit&& visit) {
-    for (std::uint32_t r = first; r < end && r < control.region_count(); ++r) {
-        const RegionPhase phase = RegionState::unpack(control.region(r).state.load(shm::acquire)).phase;
-        if (phase != RegionPhase::free && phase != RegionPhase::part && !visit(r, phase)) return;
-    }
-}
-
-bool move_region(RegionEntry& entry, std::uint64_t* word, RegionPhase phase, Owner owner) {
-    const std::uint64_t next = RegionState{phase, owner, RegionState::unpack(*word).epoch + 1}.pack();
-    if (!entry.state.compare_exchange(*word, next)) return false;
-    *word = next;
-    return true;
-}
-
-/// Seals every page that is free or can be made so, and goes on past those that are in use; true when none
-/// is.
-bool seal_free(Worker& daemon, const RegionView& region) {
-    bool all = true;
-    for (std::uint32_t i = 0; i < region.page_count; ++i) {
-        const Phase phase =
-            phase_of(daemon.control().record(region.first_record + i).state.load(shm::acquire));
-        if (phase == Phase::sealed) continue;
-        const bool may_end = phase == Phase::free || phase == Phase::retired;
-        all = may_end && seal_records(daemon, region.first_record + i, 1) && all;
-    }
-    return all;
-}
-
-/// One region of a pool that drains.
-void drain_region(Worker& daemon, std::uint32_t number, bool evict) {
-    const Control& control = daemon.control();
-    RegionEntry& entry = control.region(number);
-    const Owner me = daemon.identity().owner();
-    std::uint64_t word = entry.state.load(shm::acquire);
-    RegionState state = RegionState::unpack(word);
-    if (state.phase == RegionPhase::held) {
-        // From here on who takes a page sees it after the compare-and-swap, and gives the page back.
-        if (!move_region(entry, &word, RegionPhase::draining, me)) return;
-        state = RegionState::unpack(word);
-    }
-    const bool ours = state.phase == RegionPhase::draining && state.owner == me;
-    if (!ours) return;
-    const auto view = read_region(control, number);
-    if (!view) return;
-    if (evict) evict_range(daemon, view->first_record, view->page_count, EvictReason::admin);
-    if (!seal_free(daemon, *view)) return;
-    if (!move_region(entry, &word, RegionPhase::sealing, me)) return;
-    // Stamped again: who read the words of before opens none of them.
-    if (seal_records(daemon, view->first_record, view->page_count))
-        free_sealed_region(control, *view, word);
-    else
-        move_region(entry, &word, RegionPhase::draining, me);
 }
 
 }  // namespace
@@ -255,101 +191,19 @@ void undo_join(const Control& control, std::uint32_t number) {
     set_state(entry, PoolState::none);
 }
 
-bool begin_drain(Worker& daemon, std::uint32_t number) {
-    const Control& control = daemon.control();
-    const auto pool = read_pool(control, number);
-    if (!pool || !is_live(pool->state)) return false;
-    set_state(control.pool(number), PoolState::draining);
-    fault_point("pool.draining");
-    const Owner me = daemon.identity().owner();
-    for_each_region(control, pool->first_unit, pool->first_unit + pool->unit_count,
-                    [&](std::uint32_t r, RegionPhase phase) {
-                        std::uint64_t word = control.region(r).state.load(shm::acquire);
-                        if (phase == RegionPhase::held)
-                            move_region(control.region(r), &word, RegionPhase::draining, me);
-                        return true;
-                    });
-    return true;
-}
-
-PoolContent content_of(const Control& control, std::uint32_t number) {
-    PoolContent content;
-    const auto pool = read_pool(control, number);
-    if (!pool) return content;
-    for_each_region(control, pool->first_unit, pool->first_unit + pool->unit_count,
-                    [&](std::uint32_t r, RegionPhase) {
-                        ++content.regions;
-                        const auto region = read_region(control, r);
-                        if (!region) return true;
-                        const auto counts = count_pages(control, *region);
-                        const auto of = [&](Phase phase) { return counts.of[static_cast<int>(phase)]; };
-                        content.published +=
-                            of(Phase::published) + of(Phase::retiring_evict) + of(Phase::retiring_delete);
-                        content.reserved += of(Phase::reserved) + of(Phase::publishing);
-                        content.retired += of(Phase::retired);
-                        content.bad += of(Phase::bad);
-                        return true;
-                    });
-    return content;
-}
-
-std::optional<std::uint32_t> drain_pass(Worker& daemon, std::uint32_t number, std::uint32_t from, bool evict,
-                                        Deadline deadline) {
-    const auto pool = read_pool(daemon.control(), number);
-    if (!pool || pool->state != PoolState::draining) return {};
-    std::optional<std::uint32_t> next;
-    for_each_region(daemon.control(), std::max(from, pool->first_unit), pool->first_unit + pool->unit_count,
-                    [&](std::uint32_t r, RegionPhase) {
-                        if (MonotonicClock::now() >= deadline) {
-                            next = r;
-                            return false;
-                        }
-                        drain_region(daemon, r, evict);
-                        return true;
-                    });
-    return next;
-}
-
-std::vector<PoolHolder> holders_of(const Control& control, std::uint32_t number) {
-    std::vector<PoolHolder> holders;
-    const auto pool = read_pool(control, number);
-    if (!pool) return holders;
-    const std::uint64_t mark = control.super().pin_high_water.load(shm::relaxed);
-    for (std::uint32_t c = 0; c < control.chunk_count() && c < mark; ++c) {
-        const PinChunk& chunk = control.chunk(c);
-        const std::uint32_t slot = holder::slot(chunk.owner.load(shm::acquire));
-        if (slot == 0) continue;
-        for (const auto& place : chunk.pins) {
-            const std::uint64_t word = place.load(shm::acquire);
-            const std::uint32_t record = pin::record(word);
-            if (pin::kind(word) == PinKind::none || record == 0 || record >= control.record_count()) continue;
-            const PageRecord& page = control.record(record);
-            const std::uint32_t region = page.region.load(shm::relaxed);
-            if (!pin::same_generation(word, generation_of(page.state.load(shm::acquire))) ||
-                region < pool->first_unit || region - pool->first_unit >= pool->unit_count)
-                continue;
-            const auto known = std::find_if(holders.begin(), holders.end(),
-                                            [&](const auto& holder) { return holder.slot == slot; });
-            if (known == holders.end())
-                holders.push_back({slot, 1});
-            else
-                ++known->pages;
-        }
-    }
-    return holders;
-}
-
 bool leave_pool(const Control& control, std::uint32_t number, const std::string& file) {
     const auto pool = read_pool(control, number);
-    if (!pool || (pool->state != PoolState::draining && pool->state != PoolState::leaving)) return false;
+    if (!pool || pool->state == PoolState::active || pool->state == PoolState::removed) return false;
     bool empty = true;
     for (std::uint32_t u = pool->first_unit; u < pool->first_unit + pool->unit_count; ++u)
         empty = empty &&
                 RegionState::unpack(control.region(u).state.load(shm::acquire)).phase == RegionPhase::free;
-    if (!empty) return false;
+    if (!empty && !mutant(Mutant::leave_in_use)) return false;
     PoolEntry& entry = control.pool(number);
     Word64& epoch = control.super().pools_epoch;
-    if (pool->state == PoolState::draining) {
+    if (pool->state == PoolState::joining)
+        store_uuid(entry.uuid, {});  // nobody takes it for one that was here
+    if (pool->state != PoolState::leaving) {
         entry.source.set(file.size() <= pool_source_max ? file : std::string());
         set_state(entry, PoolState::leaving);
         fault_point("pool.leaving");
@@ -368,6 +222,37 @@ void finish_leaving(const Control& control, std::uint32_t number) {
     set_state(entry, PoolState::removed);
 }
 
+std::vector<PoolView> take_over_pools(Worker& daemon,
+                                      const std::function<void(const PoolView&)>& delete_memory) {
+    const Control& control = daemon.control();
+    std::vector<PoolView> begun;
+    for (std::uint32_t p = 1; p < control.pool_count(); ++p) {
+        const auto pool = read_pool(control, p);
+        if (!pool) continue;
+        switch (pool->state) {
+            case PoolState::joining:
+            case PoolState::leaving:
+                delete_memory(*pool);
+                if (pool->state == PoolState::joining && mutant(Mutant::undo_join_at_once)) {
+                    undo_join(control, p);
+                    break;
+                }
+                (void)leave_pool(control, p, pool->state == PoolState::leaving ? pool->source : "");
+                finish_leaving(control, p);
+                break;
+            case PoolState::draining:
+                (void)begin_drain(daemon, p);
+                break;
+            case PoolState::none:
+            case PoolState::active:
+            case PoolState::removed:
+                continue;
+        }
+        begun.push_back(*pool);
+    }
+    return begun;
+}
+
 std::vector<std::uint32_t> slots_behind(const Control& control, std::uint64_t epoch) {
     std::vector<std::uint32_t> behind;
     for (std::uint32_t slot = 1; slot < control.client_count(); ++slot) {
@@ -378,6 +263,25 @@ std::vector<std::uint32_t> slots_behind(const Control& control, std::uint64_t ep
         if (client.pools_seen.load(shm::acquire) < epoch) behind.push_back(slot);
     }
     return behind;
+}
+
+bool still_there(const Control& control, std::uint32_t number, const Uuid& uuid) {
+    const auto pool = read_pool(control, number);
+    return pool && pool->uuid == uuid && (is_live(pool->state) || pool->state == PoolState::joining);
+}
+
+void let_go_of_left(const Control& control, std::uint32_t slot, std::span<const std::optional<Uuid>> mapped,
+                    const std::function<bool(std::uint32_t)>& forget, const std::function<bool()>& may_say) {
+    Word64& place = control.super().pools_epoch;
+    // Before the table is read: what left up to this epoch reads as such below. acquire: pairs with
+    // leave_pool
+    std::uint64_t epoch = place.load(shm::acquire);
+    for (std::uint32_t number = 0; number < mapped.size(); ++number)
+        if (mapped[number] && !still_there(control, number, *mapped[number]) && !forget(number)) return;
+    if (mutant(Mutant::seen_epoch_late)) epoch = place.load(shm::acquire);
+    fault_point("pools.before_seen");
+    // release: pairs with slots_behind; the pools are let go of before a daemon reads this
+    if (may_say()) control.client(slot).pools_seen.store(epoch, shm::release);
 }
 
 }  // namespace maru::table

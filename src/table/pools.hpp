@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,14 +15,14 @@ namespace maru::table {
 
 // A pool goes through   none -> joining -> active -> draining -> leaving -> removed (-> none).
 //
+// and back to active when the drain is cancelled. src/table/README.md tells the rules; in short:
 // Added: the entry stands with `joining` before its memory is made, so that a successor of a daemon that died
 // meanwhile knows what to undo. A client that meets a page of a pool it does not map asks its daemon for it.
 // Drained: the regions are DRAINING, and their free pages are sealed one by one; nothing new goes in, what is
 // there ages out or is evicted.
 // Removed: `leaving`, when no unit belongs to a region; then pools_epoch is raised. A client that reads it
 // and has let go of every pool that left writes it into its entry (pools_seen). The units are another pool's
-// only when every client slot in use has seen that epoch: until then somebody might take an address of the
-// old pool for one of the new.
+// only when every client slot in use has seen that epoch.
 
 /// A pool's entry as it reads now.
 struct PoolView {
@@ -57,12 +59,15 @@ inline constexpr std::size_t pool_source_max = 111;
 Result<std::uint32_t> join_pool(const Control& control, const NewPool& pool);
 /// joining -> active: regions are formed in it from here on.
 bool activate_pool(const Control& control, std::uint32_t number);
-/// joining -> none.
+/// joining -> none. Only while no client can have been told of it.
 void undo_join(const Control& control, std::uint32_t number);
 
 /// active -> draining, and every region of it DRAINING. Also for a pool that is draining already: a successor
 /// takes over what its predecessor's drain left.
 bool begin_drain(Worker& daemon, std::uint32_t number);
+/// draining -> active: its regions serve again, with what was sealed of them. False for a pool that is not
+/// draining. A death in it leaves an active pool whose regions the successor's recover_regions opens.
+bool cancel_drain(Worker& daemon, std::uint32_t number);
 /// What is left of a pool that is drained.
 struct PoolContent {
     std::uint32_t regions = 0;
@@ -82,11 +87,25 @@ struct PoolHolder {
 std::vector<PoolHolder> holders_of(const Control& control, std::uint32_t number);
 
 /// draining and empty -> leaving, with the next pools_epoch; `file` is what remains to be deleted. Also for
-/// one that is leaving: what a death between two stores left is done. False when a unit is still in use.
+/// one that is joining, and of which clients may have been told; and for one that is leaving: what a death
+/// between two stores left is done. False when a unit is still in use.
 bool leave_pool(const Control& control, std::uint32_t number, const std::string& file);
 /// leaving -> removed.
 void finish_leaving(const Control& control, std::uint32_t number);
+/// What a daemon does at its start, after recover_regions, with pools that its predecessor was adding (they
+/// leave), removing (that is finished) or draining (that goes on). `delete_memory` is called for what leaves.
+/// Returns those pools as they read before.
+std::vector<PoolView> take_over_pools(Worker& daemon,
+                                      const std::function<void(const PoolView&)>& delete_memory);
 /// Client slots in use that have not said yet that they let go of what left up to this epoch.
 std::vector<std::uint32_t> slots_behind(const Control& control, std::uint64_t epoch);
+
+/// The domain still has this pool under this number, or is about to.
+bool still_there(const Control& control, std::uint32_t number, const Uuid& uuid);
+/// A client lets go of every pool that left: `mapped` are those that it maps, by number, and `forget` ends
+/// every use of one, or answers false, which ends this. Then it says so in the entry of its slot, if
+/// `may_say`. Death before that: the slot is in use, and behind, until it is swept.
+void let_go_of_left(const Control& control, std::uint32_t slot, std::span<const std::optional<Uuid>> mapped,
+                    const std::function<bool(std::uint32_t)>& forget, const std::function<bool()>& may_say);
 
 }  // namespace maru::table

@@ -46,7 +46,7 @@ void finish_seal(Worker& daemon, std::uint32_t number, std::uint64_t word) {
     }
     // Of a pool that drains nothing comes back into use: the drain goes on (pools.hpp).
     const bool drains =
-        view->pool < control.pool_count() &&
+        !mutant(Mutant::drain_reopened) && view->pool < control.pool_count() &&
         control.pool(view->pool).state.load(shm::acquire) == static_cast<std::uint32_t>(PoolState::draining);
     if (drains) {
         const RegionState ours = RegionState::unpack(word);

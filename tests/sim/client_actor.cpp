@@ -13,6 +13,26 @@ void ClientActor::begin(const char* name, std::uint32_t key) {
     actor_.operation_steps = 0;
 }
 
+/// Where this process finds a page. Of a pool that it does not map its daemon is asked; nothing when there is
+/// none to ask.
+Bytes ClientActor::address(const PageLocation& at) {
+    Bytes found = process_.pools.find(sim_.world_, at);
+    const PoolList* list = sim_.served();
+    if (!found.words.empty() || process_.gone || list == nullptr) return found;
+    sim_.oracle_.count("pool asked for");
+    process_.pools.take_in(sim_.world_, sim_.machine_, process_.identity.slot, PoolList(*list));
+    return process_.pools.find(sim_.world_, at);
+}
+
+/// What the daemon has told of its pools.
+void ClientActor::take_in() {
+    if (process_.told.empty() || process_.gone) return;
+    begin("take in pools", 0);
+    const PoolList list = std::move(process_.told.front());
+    process_.told.pop_front();
+    process_.pools.take_in(sim_.world_, sim_.machine_, process_.identity.slot, list);
+}
+
 bool ClientActor::allocate(Page* page) {
     const PageClass wanted = sim_.world_.page_class(0);
     Code code = Code::full;
@@ -23,14 +43,19 @@ bool ClientActor::allocate(Page* page) {
     }
     if (code == Code::full) code = worker_.evict_to_reuse(wanted, page);
     sim_.oracle_.count(code == Code::ok ? "page allocated" : "no page");
+    if (code == Code::ok) sim_.oracle_.handed_out(actor_, *page);
     return code == Code::ok;
 }
 
-std::uint64_t ClientActor::write(const Page& page, std::uint32_t key) {
+/// False when the page cannot be reached.
+bool ClientActor::write(const Page& page, std::uint32_t key) {
     const std::uint64_t value = sim_.oracle_.new_value(key);
-    for (auto& word : sim_.world_.payload(page.location))
+    const Bytes bytes = address(page.location);
+    for (auto& word : bytes.words) {
+        sim_.oracle_.touches(actor_, bytes.memory);
         word.store(Oracle::payload_word(value, key), shm::relaxed);
-    return value;
+    }
+    return !bytes.words.empty();
 }
 
 Code ClientActor::publish(Page& page, std::uint32_t key) {
@@ -50,8 +75,8 @@ Code ClientActor::publish(Page& page, std::uint32_t key) {
     }
     Held own;
     own.token = page.token;
-    own.view.location = page.location;
     own.hold = oracle.hit(actor_, key, page.record, page.generation, page.token, HoldKind::lease);
+    own.bytes = address(page.location);
     read(own, random_.below(3));
     oracle.let_go(own.hold);
     if (worker_.free(page) != Code::ok) sim_.machine_.violate("the writer's lease could not be given back");
@@ -67,7 +92,10 @@ Code ClientActor::store(std::uint32_t key) {
     begin("store", key);
     Page page;
     if (!allocate(&page)) return Code::full;
-    write(page, key);
+    if (!write(page, key)) {
+        give_back(page);
+        return Code::full;
+    }
     if (random_.one_in(8) && process_.threads.size() > 1 && process_.shared.pages.size() < 2) {
         shm::fence(shm::seq_cst);  // as the lock through which threads hand things over
         process_.shared.pages.push_back(page);
@@ -83,8 +111,8 @@ void ClientActor::use_shared_page() {
     Page page = process_.shared.pages.back();
     process_.shared.pages.pop_back();
     begin("store for other", 0);
-    const auto words = sim_.world_.payload(page.location);
-    if (words.empty()) return;
+    const auto words = address(page.location).words;
+    if (words.empty()) return give_back(page);
     const auto key = static_cast<std::uint32_t>(words[0].load(shm::relaxed) & 0xff);
     actor_.key = static_cast<int>(key);
     if (random_.one_in(4) || publish(page, key) != Code::ok) give_back(page);
@@ -95,13 +123,16 @@ ClientActor::Held ClientActor::held(std::uint32_t key, const View& view) {
     held.view = view;
     held.token = view.token;
     held.hold = sim_.oracle_.hit(actor_, key, view.record, view.generation, view.token, HoldKind::lease);
+    held.bytes = address(view.location);
     return held;
 }
 
 void ClientActor::read(const Held& held, std::uint32_t times) {
     for (std::uint32_t i = 0; i < times; ++i)
-        for (const auto& word : sim_.world_.payload(held.view.location))
+        for (const auto& word : held.bytes.words) {
+            sim_.oracle_.touches(actor_, held.bytes.memory);
             sim_.oracle_.read(actor_, held.hold, word.load(shm::relaxed));
+        }
 }
 
 void ClientActor::drop(Held& held) {
@@ -298,7 +329,8 @@ void ClientActor::reuse() {
     actor_.key = -1;
     Page page;
     if (worker_.evict_to_reuse(sim_.world_.page_class(0), &page) != Code::ok) return;
-    write(page, 0);
+    sim_.oracle_.handed_out(actor_, page);
+    (void)write(page, 0);
     give_back(page);
 }
 
@@ -342,6 +374,7 @@ void ClientActor::random_operations(std::uint32_t count) {
     for (std::uint32_t i = 0; i < count; ++i) {
         begin("-", 0);
         if (worker_.fenced()) break;
+        if (!process_.told.empty() && random_.below(2) == 0) take_in();
         if (!views_.empty() && random_.below(2) != 0) {
             read(views_.back(), 1);
             drop(views_.back());
@@ -398,6 +431,9 @@ void ClientActor::script(const std::string& text) {
         } else if (name == "die") {
             process_.dies = true;
             sim_.machine_.step();
+        } else if (name == "told") {  // also when nothing was said: whoever is back looks for itself
+            if (process_.told.empty()) process_.told.emplace_back();
+            take_in();
         } else if (name == "get")
             get(key, false);
         else if (name == "pin")
@@ -426,7 +462,7 @@ void ClientActor::alone() {
             const bool allocated = allocate(&page);
             if (!allocated) oracle.no_page_is_stuck(actor_);
             if (allocated) {
-                write(page, key);
+                if (!write(page, key)) stuck("the page of " + name + " cannot be reached");
                 stored = publish(page, key);
                 if (stored != Code::ok) give_back(page);
                 if (stored == Code::contended) stuck("store of " + name + " answers contended");

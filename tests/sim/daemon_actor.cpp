@@ -85,6 +85,20 @@ void DaemonActor::duty(const std::string& name) {
     } else if (name == "flush") {
         begin("flush");
         c.name_space(0).epoch.fetch_add(1, shm::seq_cst);
+    } else if (name == "pool_add") {
+        add_pool(true, random_.below(100));
+    } else if (name == "pool_drain") {
+        if (const auto number = pick_pool(PoolState::active); number && *number != 0) drain_pool(*number);
+    } else if (name == "pool_pass") {
+        begin("drain on");
+        drain_pools(false);
+    } else if (name == "pool_cancel") {
+        if (const auto number = pick_pool(PoolState::draining)) {
+            begin("cancel drain");
+            if (cancel_drain(worker_, *number)) sim_.oracle_.count("drain cancelled");
+        }
+    } else if (name == "pool_remove") {
+        if (const auto number = pick_pool(PoolState::draining)) remove_pool(*number);
     } else if (name == "retry") {
         begin("retry");
         worker_.retry_retired();
@@ -97,6 +111,7 @@ void DaemonActor::serve() {
     sweep();
     begin("recover regions");
     recover_regions(worker_, owner_is_dead);
+    if (sim_.scenario_.grow.most > 0) take_over_pools();
     std::uint32_t total = 0;
     for (const auto& [name, weight] : sim_.scenario_.duties)
         total += weight;
@@ -117,7 +132,8 @@ void DaemonActor::serve() {
     }
 }
 
-/// Of an exhaustive search: "dissolve REGION, recover 0, form 0, claim_for 0" (for the client).
+/// Of an exhaustive search: "dissolve REGION, recover 0, form 0, claim_for 0" (for the client), and of pools
+/// "take_over 0, add_pool 0, drain_pool NUMBER, remove_pool NUMBER".
 void DaemonActor::script(const std::string& text) {
     std::istringstream words(text);
     for (std::string name; words >> name;) {
@@ -133,6 +149,14 @@ void DaemonActor::script(const std::string& text) {
             for (const auto& process : sim_.processes_)
                 if (!process->daemon && process->alive) process->wants_region = 1;
             claims();
+        } else if (name == "take_over") {
+            take_over_pools();
+        } else if (name == "add_pool") {
+            add_pool(false, 1);
+        } else if (name == "drain_pool") {
+            drain_pool(number);
+        } else if (name == "remove_pool") {
+            remove_pool(number);
         } else {
             duty(name);
         }
@@ -179,6 +203,7 @@ void DaemonActor::last_pass() {
     }
     for (const auto& [name, weight] : sim_.scenario_.duties)
         if (name == "flush") flush_and_evict();
+    if (sim_.scenario_.grow.most > 0) pools_at_the_end();
     begin("give back");
     worker_.pins().give_back();
 }

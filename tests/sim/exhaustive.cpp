@@ -50,8 +50,9 @@ void Simulation::start_scripts() {
             add_script(*processes_.back(), who, script);
             continue;
         }
-        if (who[0] == 'd') {  // a daemon with a script of its own
+        if (who[0] == 'd' || who[0] == 's') {  // a daemon with a script of its own, or a successor
             Process& daemon = open_process(true);
+            daemon.succeeds = who[0] == 's';
             Worker& worker = new_worker(daemon);
             Actor& actor = machine_.add(who, &daemon, {}, 1);
             actor.body = [this, &worker, &actor, script] {
@@ -86,6 +87,15 @@ bool Simulation::has_work(const Actor& daemon) const {
         if (!process->alive && client_state::phase(word) == ClientPhase::dead) return true;
     }
     return false;
+}
+
+/// A successor begins when no daemon that it follows is at work any more.
+bool Simulation::may_succeed() const {
+    for (const auto& process : processes_)
+        if (process->daemon && process->alive && !process->sweeps && !process->succeeds)
+            for (const Actor* actor : process->threads)
+                if (!actor->done) return false;
+    return true;
 }
 
 Outcome Simulation::run_decided(std::vector<Decision>& decisions) {
@@ -132,6 +142,7 @@ Outcome Simulation::run_scripts(
             bool clients = false;
             for (const auto& actor : machine_.actors()) {
                 if (!actor->can_run(machine_.now())) continue;
+                if (actor->process->succeeds && !may_succeed()) continue;
                 if (actor->process->sweeps) {
                     if (has_work(*actor)) can.push_back(actor.get());
                 } else {

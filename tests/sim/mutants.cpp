@@ -66,6 +66,13 @@ const std::vector<MutantPlan>& mutant_plans() {
         PLAN(recover_at_once, "all_late_recovery"),
         PLAN(swept_holder_left, "all_late_claim"),
         PLAN(one_lap_less, "solo"),
+        PLAN(drain_taken_kept, "pools"),
+        PLAN(drain_looks_once, "pools"),
+        PLAN(drain_reopened, "pools"),
+        PLAN(leave_in_use, "pools"),
+        PLAN(units_without_wait, "all_pool_seen pools"),
+        PLAN(seen_epoch_late, "all_pool_seen"),
+        PLAN(undo_join_at_once, "all_pool_undone pools"),
     };
     return plans;
 }

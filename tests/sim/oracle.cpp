@@ -39,6 +39,7 @@ void Oracle::begin(std::vector<std::unique_ptr<Process>>* processes) {
     values_.assign(1, {});
     holds_.clear();
     pin_since_.assign(std::size_t{world_.control().chunk_count()} * pins_per_chunk, 0);
+    drains_since_.assign(world_.control().region_count(), 0);
     expiry_pass = 0;
 }
 
@@ -108,6 +109,9 @@ void Oracle::changed(Actor& by, void* place, unsigned, std::uint64_t before, std
             break;
         case Area::regions:
             if (at.offset == 0) region_changed(by, at.entry, before, after);
+            break;
+        case Area::pools:
+            pool_changed(by, at.entry, at.offset, before, after);
             break;
         case Area::namespaces:
             if (at.offset == offsetof(NamespaceEntry, epoch)) flushed();
@@ -275,6 +279,8 @@ void Oracle::committed(Actor& by, std::uint64_t word) {
     const auto words = world_.payload(at);
     if (words.empty()) return violate("committed a page outside every pool: r%u", record);
     const std::uint64_t first = raw(&words[0], 8);
+    if (first == 0)
+        return violate("committed a page that nobody has written: r%u (op %s)", record, by.operation);
     for (const auto& place : words)
         if (raw(&place, 8) != first)
             return violate("committed torn payload: r%u (op %s)", record, by.operation);
@@ -337,7 +343,11 @@ void Oracle::pin_changed(Actor& by, std::uint32_t chunk, std::uint32_t index, st
 }
 
 void Oracle::payload_changed(Actor& by, std::uint32_t word, std::uint64_t) {
-    const std::uint32_t unit = word / words_per_unit;
+    const auto there = world_.unit_of_word(word);
+    if (!there)
+        return violate("a write into the memory of a pool that has left (op %s of %s)", by.operation,
+                       by.name.c_str());
+    const std::uint32_t unit = *there;
     for (std::uint32_t record = 0; record < records_.size(); ++record)
         if (records_[record].present && covers(record, unit))
             violate("a write hits the live page of r%u, key %u (op %s of %s)", record, records_[record].key,
@@ -352,6 +362,11 @@ void Oracle::payload_changed(Actor& by, std::uint32_t word, std::uint64_t) {
 void Oracle::region_changed(Actor& by, std::uint32_t region, std::uint64_t before, std::uint64_t after) {
     const auto phase = RegionState::unpack(after).phase;
     const auto was = RegionState::unpack(before).phase;
+    if (phase == RegionPhase::held) drains_since_[region] = 0;
+    if (was == RegionPhase::held) drains_since_[region] = machine_.now();
+    if (phase == RegionPhase::held && pool_state_of(region) == PoolState::draining)
+        violate("region %u serves in a pool that drains (op %s of %s)", region, by.operation,
+                by.name.c_str());
     if (phase == RegionPhase::held && was == RegionPhase::formatting) count("region formed");
     if (phase == RegionPhase::held && was == RegionPhase::sealing) count("seal called off");
     if (phase != RegionPhase::free) return;

@@ -41,6 +41,10 @@ class Oracle : public Observer {
     bool was_absent(const Actor& by, std::uint32_t key) const;
     bool key_pinned(std::uint32_t key) const;
     std::uint32_t key_of(std::uint32_t record) const { return records_[record].key; }
+    /// An operation was given a page: not one of a region that drained already when it began.
+    void handed_out(Actor& by, const table::Page& page);
+    /// A process reads or writes a memory: it still maps it.
+    void touches(Actor& by, std::uint32_t memory);
     /// A gone verdict ends key pins.
     void end_key_pins(const Process& process);
 
@@ -115,9 +119,14 @@ class Oracle : public Observer {
     void pin_changed(Actor& by, std::uint32_t chunk, std::uint32_t index, std::uint64_t before,
                      std::uint64_t after);
     void payload_changed(Actor& by, std::uint32_t word, std::uint64_t after);
+    void pool_changed(Actor& by, std::uint32_t pool, std::uint32_t offset, std::uint64_t before,
+                      std::uint64_t after);
+    void pool_leaves(Actor& by, std::uint32_t pool, std::uint32_t first, std::uint32_t units);
+    void units_given(Actor& by, std::uint32_t pool, std::uint32_t first, std::uint32_t units);
     void region_changed(Actor& by, std::uint32_t region, std::uint64_t before, std::uint64_t after);
     void violate(const char* format, ...) __attribute__((format(printf, 2, 3)));
 
+    table::PoolState pool_state_of(std::uint32_t region) const;
     table::State state(std::uint32_t record) const;
     std::uint64_t field(std::uint32_t record, std::size_t offset, unsigned bytes) const;
     table::PageLocation location(std::uint32_t record) const;
@@ -138,6 +147,7 @@ class Oracle : public Observer {
     std::vector<ValueTruth> values_;
     std::vector<Hold> holds_;
     std::vector<std::uint64_t> pin_since_;
+    std::vector<std::uint64_t> drains_since_;  // of each region: when it was HELD no more; 0: it is
 };
 
 }  // namespace maru::sim

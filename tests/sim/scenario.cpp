@@ -57,7 +57,7 @@ class Reader {
         const std::map<std::string, Range*> ranges{{"keys", &s_.keys},       {"clients", &s_.clients},
                                                    {"threads", &s_.threads}, {"operations", &s_.operations},
                                                    {"epoch", &s_.epoch},     {"turn", &s_.turn},
-                                                   {"ratio", &s_.ratio}};
+                                                   {"ratio", &s_.ratio},     {"grow", &s_.grow}};
         if (const auto at = ranges.find(name); at != ranges.end()) return range(value, at->second);
         const std::map<std::string, std::uint32_t*> numbers{{"granules", &s_.granules},
                                                             {"chunks", &s_.chunks},

@@ -25,6 +25,7 @@ struct Scenario {
 
     // the table
     std::vector<std::uint32_t> pools{3};  // units of 4 KiB of each pool
+    Range grow{0, 0};                     // units of a pool that is added in the run; 0: none is
     std::uint32_t granules = 1;           // of page records
     std::uint32_t chunks = 24;
     std::uint32_t client_slots = 20;
@@ -57,7 +58,8 @@ struct Scenario {
     std::vector<std::string> meets;  // what at least one of the runs must meet
     std::uint32_t rounds_max = 0;    // placements that a store may need; 0: no bound of its own
 
-    // exhaustive: fixed scripts, one thread each ("CLIENT: store 0, get 0"); "d1: recover 0" is a daemon's
+    // exhaustive: fixed scripts, one thread each ("CLIENT: store 0, get 0"); "d1: recover 0" is a daemon's,
+    // "s1: ..." its successor's
     std::vector<std::string> scripts;
     std::uint32_t preemptions = 2, kills = 0;
     std::uint64_t schedules = 2000;  // what the suite runs

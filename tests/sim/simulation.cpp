@@ -47,6 +47,18 @@ void Simulation::connect(Process& process) {
     if (!opened) return;
     process.identity = *opened;
     activate_client(world_.control(), process.identity);
+    if (!process.daemon) process.pools.bind(world_);
+}
+
+const PoolList* Simulation::served() const {
+    for (const auto& process : processes_)
+        if (process->serves && process->alive) return &process->opened;
+    return nullptr;
+}
+
+void Simulation::tell_clients(const PoolList& list) {
+    for (const auto& process : processes_)
+        if (process->alive && !process->daemon && !process->gone) process->told.push_back(list);
 }
 
 Process& Simulation::open_process(bool daemon) {

@@ -54,6 +54,7 @@ class Simulation {
     /// `choose` picks among so many options; `free` when whoever ran cannot go on.
     Outcome run_scripts(const std::function<std::uint32_t(std::uint32_t options, bool free)>& choose);
     bool has_work(const Actor& daemon) const;
+    bool may_succeed() const;
     table::Worker& new_worker(Process& process);
     std::uint64_t actor_seed() { return random_.bits(); }
 
@@ -69,6 +70,10 @@ class Simulation {
     void finish();
     void note(const char* format, ...) __attribute__((format(printf, 2, 3)));
     Process* pick_client();
+    /// The pools of a daemon that can be asked; nullptr: there is none.
+    const PoolList* served() const;
+    /// A daemon tells every client that it can reach.
+    void tell_clients(const PoolList& list);
     Outcome conclude();
 
     Actor* pick(Actor* last, bool last_can_run);
@@ -113,11 +118,14 @@ class ClientActor {
         std::uint32_t hold = 0;
         std::uint64_t token = 0;
         table::View view;
+        Bytes bytes;
     };
+    Bytes address(const table::PageLocation& at);
+    void take_in();
     void begin(const char* name, std::uint32_t key);
     void operation(const std::string& name, std::uint32_t key);
     bool allocate(table::Page* page);
-    std::uint64_t write(const table::Page& page, std::uint32_t key);
+    bool write(const table::Page& page, std::uint32_t key);
     Code publish(table::Page& page, std::uint32_t key);
     Code store(std::uint32_t key);
     void give_back(const table::Page& page);
@@ -150,7 +158,7 @@ class ClientActor {
 class DaemonActor {
   public:
     DaemonActor(Simulation& sim, table::Worker& worker, Actor& actor)
-        : sim_(sim), worker_(worker), actor_(actor), random_(actor.random) {}
+        : sim_(sim), process_(*actor.process), worker_(worker), actor_(actor), random_(actor.random) {}
     void serve();
     void last_pass();
     /// Of an exhaustive search: nothing but sweeps.
@@ -163,8 +171,17 @@ class DaemonActor {
     void claims();
     void flush_and_evict();
     void duty(const std::string& name);
+    void take_over_pools();
+    void pools_at_the_end();
+    std::optional<std::uint32_t> pick_pool(table::PoolState state);
+    void add_pool(bool may_fail, std::uint32_t wait);
+    void drain_pools(bool evict);
+    void drain_pool(std::uint32_t number);
+    void remove_pool(std::uint32_t number);
+    void tell();
 
     Simulation& sim_;
+    Process& process_;
     table::Worker& worker_;
     Actor& actor_;
     Random& random_;

@@ -197,7 +197,7 @@ def write_junit(path, results):
 
 
 def replay_tasks(sim):
-    for name in ("basic", "full", "flush", "regions_two_hosts"):
+    for name in ("basic", "full", "flush", "regions_two_hosts", "pools"):
         yield f"replay {name}", replays, (sim, name)
 
 

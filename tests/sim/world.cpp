@@ -1,5 +1,6 @@
 #include "world.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +20,10 @@ namespace maru::sim {
 
 using namespace table;
 
+namespace {
+constexpr std::uint32_t pools_added_max = 12;  // in one run
+}
+
 World::World(const Scenario& scenario) : scenario_(scenario), memory_(nullptr, std::free) {
     machine().begin(Memory::sequential, Random(1), nullptr);  // the hash seed is the same in every run
     format();
@@ -36,7 +41,7 @@ void World::format() {
     plan.pins = scenario_.chunks * pins_per_chunk;
     for (std::size_t p = 0; p < scenario_.pools.size(); ++p) {
         PoolPlan pool;
-        pool.uuid.bytes[0] = static_cast<std::uint8_t>(p + 1);
+        pool.uuid = uuid_of(static_cast<std::uint32_t>(p));
         pool.name = "pool";
         pool.bytes = scenario_.pools[p] * page_align + (p == 0 ? 64 * MiB : 0);
         plan.pools.push_back(pool);
@@ -59,9 +64,11 @@ void World::format() {
         control_->name_space(ns).state.store(1 | std::uint64_t{1} << 32, shm::relaxed);
     }
     snapshot_.assign(memory_.get(), memory_.get() + bytes_);
-    for (const auto units : scenario_.pools)
-        units_ += units;
-    payload_ = std::make_unique<Word64[]>(std::size_t{units_} * words_per_unit);
+    memories_ =
+        static_cast<std::uint32_t>(scenario_.pools.size()) + (scenario_.grow.most > 0 ? pools_added_max : 0);
+    memory_units_ =
+        std::max(*std::max_element(scenario_.pools.begin(), scenario_.pools.end()), scenario_.grow.most);
+    payload_ = std::make_unique<Word64[]>(std::size_t{memories_} * memory_units_ * words_per_unit);
 }
 
 /// Names whose hashes meet: all in one bucket, and in their tags too if the scenario wants that.
@@ -85,8 +92,9 @@ void World::name_keys() {
 }
 
 void World::reset() {
+    pools_had_ = static_cast<std::uint32_t>(scenario_.pools.size());
     std::memcpy(memory_.get(), snapshot_.data(), bytes_);
-    for (std::size_t w = 0; w < std::size_t{units_} * words_per_unit; ++w)
+    for (std::size_t w = 0; w < std::size_t{memories_} * memory_units_ * words_per_unit; ++w)
         payload_[w].store(0, shm::relaxed);
 }
 
@@ -104,10 +112,47 @@ std::uint32_t World::unit_of(const PageLocation& location) const {
     return location.region + location.page_index * location.page_4k;
 }
 
+Uuid World::uuid_of(std::uint32_t memory) {
+    Uuid uuid;
+    uuid.bytes[0] = static_cast<std::uint8_t>(memory + 1);
+    return uuid;
+}
+
+std::optional<Uuid> World::next_pool() const {
+    if (pools_had_ == memories_) return {};
+    return uuid_of(pools_had_);
+}
+
+std::span<Word64> World::payload(std::uint32_t memory, std::uint32_t unit, std::uint32_t units) {
+    if (memory >= memories_ || unit >= memory_units_ || units > memory_units_ - unit) return {};
+    return {&payload_[(std::size_t{memory} * memory_units_ + unit) * words_per_unit],
+            std::size_t{units} * words_per_unit};
+}
+
+std::optional<World::LivePool> World::live_pool(const std::function<bool(const LivePool&)>& is_wanted) const {
+    for (std::uint32_t p = 0; p < control_->pool_count(); ++p) {
+        const PoolEntry& entry = control_->pool(p);
+        if (!is_live(static_cast<PoolState>(raw(&entry.state, 4)))) continue;
+        const LivePool pool{static_cast<std::uint32_t>(raw(&entry.uuid[0], 8) & 0xff) - 1,
+                            static_cast<std::uint32_t>(raw(&entry.first_unit, 4)),
+                            static_cast<std::uint32_t>(raw(&entry.unit_count, 4))};
+        if (is_wanted(pool)) return pool;
+    }
+    return {};
+}
+
 std::span<Word64> World::payload(const PageLocation& location) {
-    const std::uint32_t unit = unit_of(location);
-    if (unit >= units_ || location.page_4k == 0 || location.page_4k > units_ - unit) return {};
-    return {&payload_[std::size_t{unit} * words_per_unit], std::size_t{location.page_4k} * words_per_unit};
+    const auto pool = live_pool([&](const LivePool& one) {
+        return location.region >= one.first_unit && location.region - one.first_unit < one.unit_count;
+    });
+    if (!pool || location.page_4k == 0) return {};
+    return payload(pool->memory, unit_of(location) - pool->first_unit, location.page_4k);
+}
+
+std::optional<std::uint32_t> World::unit_of_word(std::uint32_t word) const {
+    const auto pool = live_pool([&](const LivePool& one) { return one.memory == memory_of_word(word); });
+    if (!pool) return {};
+    return pool->first_unit + word / words_per_unit % memory_units_;
 }
 
 Place World::find(const void* place) const {
@@ -125,7 +170,8 @@ Place World::find(const void* place) const {
         inside(&c.bucket(0), std::size_t{c.bucket_count()} + c.overflow_count(), sizeof(Bucket), Area::index,
                &out) ||
         inside(&c.chunk(0), c.chunk_count(), sizeof(PinChunk), Area::chunks, &out) ||
-        inside(payload_.get(), std::size_t{units_} * words_per_unit, 8, Area::payload, &out) ||
+        inside(payload_.get(), std::size_t{memories_} * memory_units_ * words_per_unit, 8, Area::payload,
+               &out) ||
         inside(&c.hint(0), c.granule_count(), 8, Area::hints, &out) ||
         inside(&c.region(0), c.region_count(), sizeof(RegionEntry), Area::regions, &out) ||
         inside(&c.client(0), c.client_count(), sizeof(ClientEntry), Area::clients, &out) ||
@@ -223,6 +269,8 @@ std::string World::describe(const void* place, std::uint64_t value) const {
             if (at.offset == 0)
                 return print("client[%u] %s/%u", at.entry, name_of(client_state::phase(value)),
                              client_state::generation(value));
+            if (at.offset == offsetof(ClientEntry, pools_seen))
+                return print("client[%u] pools seen %llu", at.entry, hex);
             return print("client[%u]+%u %llx", at.entry, at.offset, hex);
         case Area::overflow_claims:
             return print("overflow[%u] %llx", at.entry, hex);
@@ -233,7 +281,12 @@ std::string World::describe(const void* place, std::uint64_t value) const {
             if (at.offset == offsetof(Superblock, bound)) return print("bound %llu", hex);
             if (at.offset == offsetof(Superblock, pin_high_water)) return print("high water %llu", hex);
             if (at.offset == offsetof(Superblock, evict_hand)) return print("hand %llu", hex);
+            if (at.offset == offsetof(Superblock, pools_epoch)) return print("pools epoch %llu", hex);
             return print("super+%u %llx", at.offset, hex);
+        case Area::pools:
+            if (at.offset == offsetof(PoolEntry, state))
+                return print("pool[%u] %s", at.entry, name_of(static_cast<PoolState>(value)));
+            return print("pool[%u]+%u %llx", at.entry, at.offset, hex);
         case Area::client_stats:
             return print("counter[%u] %llu", at.entry, hex);
         default:

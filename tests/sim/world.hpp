@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -9,14 +10,13 @@
 #include <vector>
 
 #include "machine.hpp"
+#include "mapped_pools.hpp"
 #include "scenario.hpp"
 #include "table/control.hpp"
 #include "table/sweep.hpp"
 #include "table/worker.hpp"
 
 namespace maru::sim {
-
-using shm::Word64;
 
 /// A page that one thread has reserved and another may publish or give back; a lease that another may
 /// release.
@@ -30,15 +30,20 @@ struct Process {
     int number = 0;
     table::Identity identity;
     bool daemon = false;
-    bool sweeps = false;  // a daemon that runs whenever somebody has died, in an exhaustive search
-    bool alive = true;    // false: killed or ended; its memory accesses are over
-    bool dies = false;    // of its own accord, at the next turn
-    bool gone = false;    // verdict without proof
+    bool sweeps = false;    // a daemon that runs whenever somebody has died, in an exhaustive search
+    bool succeeds = false;  // a daemon that begins when those before it have ended, in an exhaustive search
+    bool alive = true;      // false: killed or ended; its memory accesses are over
+    bool dies = false;      // of its own accord, at the next turn
+    bool gone = false;      // verdict without proof
     std::vector<Actor*> threads;
     std::vector<std::unique_ptr<table::Worker>> workers;
     std::vector<std::uint32_t> regions;
     std::uint32_t wants_region = 0;  // namespace + 1 of a claim that waits for a daemon
     Shared shared;
+    MappedPools pools;
+    std::deque<PoolList> told;  // by its daemon, and not read yet
+    bool serves = false;        // a daemon that has taken over
+    PoolList opened;            // its pools
 };
 
 inline constexpr std::uint32_t words_per_unit = 2;
@@ -82,8 +87,20 @@ class World {
     /// Key of a hash, -1 for none.
     int key_of_hash(std::uint64_t hash_low) const;
 
-    /// The payload words of a page; empty when it lies in no pool.
+    // Each pool that was ever there has memory of its own, which its UUID names: a mapping that is not valid
+    // any more leads to other words than the pool that has its units now.
+    static std::uint32_t memory_of(const Uuid& uuid) { return uuid.bytes[0] - 1u; }
+    static Uuid uuid_of(std::uint32_t memory);
+    /// A new pool's UUID; nothing when a run has had all there are.
+    std::optional<Uuid> next_pool() const;
+    void pool_had() { ++pools_had_; }
+    /// So many payload words of a memory, from a unit of its pool on; empty beyond its end.
+    std::span<Word64> payload(std::uint32_t memory, std::uint32_t unit, std::uint32_t units);
+    /// The payload words of a page, as the tables say; empty when it lies in no pool.
     std::span<Word64> payload(const table::PageLocation& location);
+    /// The unit where a payload word lies now; nothing when its pool has left.
+    std::optional<std::uint32_t> unit_of_word(std::uint32_t word) const;
+    std::uint32_t memory_of_word(std::uint32_t word) const { return word / (memory_units_ * words_per_unit); }
     std::uint32_t unit_of(const table::PageLocation& location) const;
 
     Place find(const void* place) const;
@@ -94,6 +111,11 @@ class World {
     std::uint32_t namespace_of(std::uint32_t key) const { return key < scenario_.keys.most ? 0 : 2; }
 
   private:
+    struct LivePool {
+        std::uint32_t memory = 0, first_unit = 0, unit_count = 0;
+    };
+    /// A pool that pages may lie in, as memory is now: never a step.
+    std::optional<LivePool> live_pool(const std::function<bool(const LivePool&)>& is_wanted) const;
     void format();
     void name_keys();
     std::string describe_record(const Place& at, std::uint64_t value) const;
@@ -103,7 +125,8 @@ class World {
     std::size_t bytes_ = 0;
     std::vector<std::byte> snapshot_;
     std::unique_ptr<Word64[]> payload_;
-    std::uint32_t units_ = 0;
+    std::uint32_t pools_had_ = 0;                    // in this run
+    std::uint32_t memories_ = 0, memory_units_ = 0;  // how many, and the size of each
     std::optional<table::Control> control_;
     std::vector<std::string> names_;
     std::vector<std::uint64_t> hashes_;

@@ -146,6 +146,112 @@ TEST_SUITE("table pools") {
         CHECK(join_pool(domain.control(), small_pool(domain, "next", 1)));
     }
 
+    TEST_CASE("who connects after a pool was removed keeps none of its units") {
+        Domain domain;
+        const std::uint32_t room =
+            domain.control().region_count() - read_pool(domain.control(), 0)->unit_count;
+        const std::uint32_t pool = joined(domain, "all", room);
+        REQUIRE(begin_drain(domain.daemon(), pool));
+        REQUIRE(leave_pool(domain.control(), pool, ""));
+        finish_leaving(domain.control(), pool);
+        domain.reader();
+        CHECK(slots_behind(domain.control(), 1).empty());
+        CHECK(join_pool(domain.control(), small_pool(domain, "next", 1)));
+    }
+
+    TEST_CASE("a client lets go of what left before it says so") {
+        Domain domain;
+        Client& engine = domain.reader();
+        const std::uint32_t leaves = joined(domain, "leaves"), stays = joined(domain, "stays");
+        std::vector<std::optional<Uuid>> mapped(stays + 1);
+        for (const std::uint32_t p : {leaves, stays})
+            mapped[p] = read_pool(domain.control(), p)->uuid;
+        REQUIRE(begin_drain(domain.daemon(), leaves));
+        REQUIRE(leave_pool(domain.control(), leaves, ""));
+        std::vector<std::uint32_t> forgotten;
+        const std::uint32_t slot = engine.identity.slot;
+        const auto let_go = [&](bool may_say) {
+            let_go_of_left(
+                domain.control(), slot, mapped,
+                [&](std::uint32_t number) {
+                    CHECK(slots_behind(domain.control(), 1) == std::vector{slot});
+                    forgotten.push_back(number);
+                    return true;
+                },
+                [=] { return may_say; });
+        };
+        let_go(false);
+        CHECK(forgotten == std::vector{leaves});
+        CHECK(slots_behind(domain.control(), 1) == std::vector{slot});
+        let_go(true);
+        CHECK(slots_behind(domain.control(), 1).empty());
+    }
+
+    TEST_CASE("a pool that clients were told of is undone like one that leaves") {
+        Domain domain;
+        Client& engine = domain.reader();
+        const auto number = join_pool(domain.control(), small_pool(domain, "more"));
+        REQUIRE(number);
+        const Uuid told = read_pool(domain.control(), *number)->uuid;
+        std::vector<PoolView> deleted;
+        const auto begun =
+            take_over_pools(domain.daemon(), [&](const PoolView& pool) { deleted.push_back(pool); });
+        REQUIRE(begun.size() == 1);
+        CHECK(begun[0].state == PoolState::joining);
+        REQUIRE(deleted.size() == 1);
+        CHECK(deleted[0].source == "shm:more:1MiB");
+        CHECK(state_of(domain, *number) == PoolState::removed);
+        CHECK_FALSE(find_pool(domain.control(), told));
+        CHECK_FALSE(still_there(domain.control(), *number, told));
+        CHECK(slots_behind(domain.control(), 1) == std::vector{engine.identity.slot});
+        CHECK(look(domain.control()).findings.empty());
+        const auto other = join_pool(domain.control(), small_pool(domain, "other"));
+        REQUIRE(other);
+        CHECK(*other != *number);
+        CHECK(read_pool(domain.control(), *other)->first_unit >
+              read_pool(domain.control(), *number)->first_unit);
+    }
+
+    TEST_CASE("a drain that is called back gives the pool's pages out again") {
+        Domain domain;
+        const std::uint32_t pool = joined(domain, "more");
+        const RegionView region = region_in(domain, pool);
+        Client& engine = domain.reader();
+        engine.regions = {region.number};
+        REQUIRE(store(engine, "kept") == Code::ok);
+        CHECK_FALSE(cancel_drain(domain.daemon(), pool));
+        CHECK_FALSE(cancel_drain(domain.daemon(), 0));
+        REQUIRE(begin_drain(domain.daemon(), pool));
+        drain(domain, pool, false);
+        CHECK(store(engine, "refused") != Code::ok);
+        REQUIRE(cancel_drain(domain.daemon(), pool));
+        CHECK(state_of(domain, pool) == PoolState::active);
+        CHECK(engine.exists("kept"));
+        for (int i = 0; i < 7; ++i)
+            CHECK(store(engine, "new" + std::to_string(i)) == Code::ok);
+        CHECK(store(engine, "one too many") == Code::full);
+        CHECK(count_pages(domain.control(), region).of[static_cast<int>(Phase::published)] == 8);
+        CHECK_FALSE(leave_pool(domain.control(), pool, ""));
+        CHECK(look(domain.control()).findings.empty());
+    }
+
+    TEST_CASE("a death while a drain is called back leaves an active pool that is opened whole") {
+        Domain domain;
+        const std::uint32_t pool = joined(domain, "more");
+        const RegionView region = region_in(domain, pool);
+        Client& engine = domain.reader();
+        engine.regions = {region.number};
+        Client& dead = domain.reader();
+        REQUIRE(begin_drain(dead.worker, pool));
+        drain_pass(dead.worker, pool, 0, false, deadline_after(std::chrono::seconds(0)));
+        domain.control().pool(pool).state.store(static_cast<std::uint32_t>(PoolState::active), shm::release);
+        domain.bury(dead);
+        recover_regions(domain.daemon(), owner_is_dead);
+        CHECK(take_over_pools(domain.daemon(), [](const PoolView&) {}).empty());
+        CHECK(read_region(domain.control(), region.number)->phase == RegionPhase::held);
+        CHECK(store(engine, "new") == Code::ok);
+    }
+
     TEST_CASE("a successor keeps the regions of a draining pool out of use") {
         Domain domain;
         const std::uint32_t pool = joined(domain, "more");
