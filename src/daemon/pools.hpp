@@ -84,7 +84,7 @@ class Pools {
     bool names_devices() const;
 
     Result<std::string> answer_add(const std::string& argument);
-    Result<std::string> answer_drain(const std::string& name);
+    Result<std::string> answer_drain(const std::string& name, bool cancel);
     Result<std::string> answer_remove(const std::string& name, bool evict);
     std::string answer_rescan();
 

@@ -1,4 +1,6 @@
 // What administrators ask about pools: maructl pool add, drain and remove, and rescan.
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -17,22 +19,22 @@ std::string text_of(const Json& json) {
 
 struct PoolWish {
     std::string what;
-    bool evict = false;
+    bool flag = false;
 };
 
-/// {"NAME": text, "evict": true or false}; the latter where it is taken.
-Result<PoolWish> pool_wish(const std::string& command, const std::string& arguments, const char* name,
-                           bool takes_evict) {
+/// {"NAME": text, "FLAG": true or false}; the latter where one is taken.
+Result<PoolWish> pool_wish(const std::string& command, const std::string& arguments, const std::string& name,
+                           const std::string& flag) {
     const auto json = Json::parse(arguments, nullptr, false);
     const bool whole =
         json.is_object() && json.contains(name) && json[name].is_string() &&
         std::all_of(json.items().begin(), json.items().end(), [&](const auto& item) {
-            return item.key() == name || (takes_evict && item.key() == "evict" && item.value().is_boolean());
+            return item.key() == name || (!flag.empty() && item.key() == flag && item.value().is_boolean());
         });
     if (!whole)
         return Error{Code::invalid, "\"" + command + "\" takes {\"" + name + "\": text" +
-                                        (takes_evict ? ", \"evict\": true or false}" : "}")};
-    return PoolWish{json[name].get<std::string>(), json.value("evict", false)};
+                                        (flag.empty() ? "}" : ", \"" + flag + "\": true or false}")};
+    return PoolWish{json[name].get<std::string>(), !flag.empty() && json.value(flag, false)};
 }
 
 Json json_of(const table::PoolContent& content) {
@@ -66,11 +68,14 @@ Result<std::string> Pools::answer(const std::string& command, const std::string&
     // Memory is made and deleted by the daemon's right: lent only to who has it.
     if (auto allowed = check_administrator(user, "change pools"); !allowed) return allowed.error();
     if (command == "rescan") return answer_rescan();
-    const bool removes = command == "pool_remove";
-    const auto wish = pool_wish(command, arguments, command == "pool_add" ? "pool" : "name", removes);
+    const bool adds = command == "pool_add", removes = command == "pool_remove";
+    const auto wish = pool_wish(command, arguments, adds ? "pool" : "name",
+                                adds      ? ""
+                                : removes ? "evict"
+                                          : "cancel");
     if (!wish) return wish.error();
-    if (removes) return answer_remove(wish->what, wish->evict);
-    return command == "pool_add" ? answer_add(wish->what) : answer_drain(wish->what);
+    if (adds) return answer_add(wish->what);
+    return removes ? answer_remove(wish->what, wish->flag) : answer_drain(wish->what, wish->flag);
 }
 
 Result<std::string> Pools::answer_add(const std::string& argument) {
@@ -99,15 +104,23 @@ Result<std::string> Pools::answer_add(const std::string& argument) {
                     {"path", parts_.domain.pools[*number]->path()}});
 }
 
-Result<std::string> Pools::answer_drain(const std::string& name) {
+Result<std::string> Pools::answer_drain(const std::string& name, bool cancel) {
     const auto number = named(name);
     if (!number) return number.error();
     if (auto allowed = may_leave(*number); !allowed) return allowed.error();
-    (void)table::begin_drain(parts_.worker, *number);
-    if (draining_ == 0) drain_on();
+    if (cancel) {
+        if (!table::cancel_drain(parts_.worker, *number))
+            return Error{Code::invalid, "pool '" + name + "' is not draining (" +
+                                            table::name_of(table::read_pool(control_, *number)->state) +
+                                            "): there is nothing to call back"};
+        spdlog::info("the drain of pool '{}' was called back", name);
+    } else {
+        (void)table::begin_drain(parts_.worker, *number);
+        if (draining_ == 0) drain_on();
+    }
     return text_of({{"pool", *number},
                     {"name", name},
-                    {"state", "draining"},
+                    {"state", cancel ? "active" : "draining"},
                     {"left", json_of(table::content_of(control_, *number))},
                     {"holders", holders(control_, *number)}});
 }

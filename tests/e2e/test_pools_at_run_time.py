@@ -8,81 +8,13 @@ import subprocess
 
 import harness
 import pytest
-from harness import KIB, MIB, MISS, OK, SHM, Domain, wait_until
-
-PAGE = 64 * KIB
-
-
-class GrowingDomain(Domain):
-    """A domain whose further pools are taken away at its end."""
-
-    def __init__(self, **options):
-        super().__init__(**{"pool": "16MiB", **options})
-        self.more = []  # names of pools in /dev/shm
-        self.config_pools = []
-
-    def pool_sections(self):
-        return super().pool_sections() + getattr(self, "config_pools", [])
-
-    def name(self, letter):
-        """Of a pool that nobody else has; its file has the process in its name, so that a leftover is noticed."""
-        name = f"e2e-{self.unique}-{letter}"
-        self.more.append(name)
-        return name
-
-    def file_of(self, name):
-        return SHM / f"maru-{name}-{os.geteuid()}"
-
-    def add(self, letter, size="16MiB"):
-        name = self.name(letter)
-        self.ask("pool", "add", f"shm:{name}:{size}")
-        return name
-
-    def pools(self):
-        return {row["name"]: row for row in self.ask("pools")["pools"]}
-
-    def finish(self):
-        try:
-            super().finish()
-        finally:
-            for name in self.more:
-                for path in (self.file_of(name), pathlib.Path(f"{self.file_of(name)}.lock")):
-                    path.unlink(missing_ok=True)
+from growing import GrowingDomain, fill, grown, in_pool, read, writer
+from harness import MISS, OK, wait_until
 
 
 @pytest.fixture
 def growing(make_domain):
     return make_domain(kind=GrowingDomain)
-
-
-def writer(domain, **options):
-    return domain.engine(pool=2 * MIB, page=PAGE, **options)
-
-
-def fill(engine, first, count, size=PAGE - 100):
-    for number in range(first, first + count):
-        engine.good("put", key=f"k{number}", id=number + 1, size=size)
-
-
-def read(engine, numbers):
-    return {number: engine("get", key=f"k{number}") for number in numbers}
-
-
-def in_pool(domain, name):
-    """Numbers of the keys whose page lies in this pool."""
-    pool = domain.pools()[name]["pool"]
-    regions = {row["region"] for row in domain.ask("regions")["regions"] if row["pool"] == pool}
-    return sorted(int(row["key"][1:]) for row in domain.keys() if row["region"] in regions)
-
-
-def grown(domain):
-    """A reader that is connected before a pool is added, and objects in the old and in the new pool."""
-    reader = domain.engine("no_claim")
-    engine = writer(domain)
-    fill(engine, 0, 120)
-    name = domain.add("b")
-    fill(engine, 1000, 200)
-    return engine, reader, name
 
 
 def test_who_was_connected_before_reads_and_writes_the_new_pool(growing):
@@ -152,6 +84,46 @@ def test_a_pinned_object_keeps_its_pool_and_says_by_whom(growing):
     assert growing.pools()[name]["state"] == "draining"
     reader.good("release")
     assert growing.ask("pool", "remove", "-y", name)["removed"] is True
+    growing.check_clean()
+
+
+def test_a_drain_is_called_back(growing):
+    engine, reader, name = grown(growing)
+    there = in_pool(growing, name)
+    assert "is not draining (active)" in refused(growing, "drain", "--cancel", name)
+    assert "control region" in refused(growing, "drain", "--cancel", "test")
+    assert "there is no pool" in refused(growing, "drain", "--cancel", "nobody")
+    growing.ask("pool", "drain", name)
+    fill(engine, 5000, 100)
+    assert not [number for number in in_pool(growing, name) if number >= 5000]
+    assert growing.ask("pool", "drain", "--cancel", name)["state"] == "active"
+    assert growing.pools()[name]["state"] == "active"
+    for number in there[:40]:
+        engine.good("remove", key=f"k{number}")
+    fill(engine, 6000, 300)
+    assert [number for number in in_pool(growing, name) if number >= 6000], "nothing goes into the pool again"
+    assert all(answer.right for answer in read(reader, in_pool(growing, name)).values())
+    # Of a daemon that was started while it drained, and once more by one that was started after.
+    growing.ask("pool", "drain", name)
+    growing.restart()
+    growing.ask("pool", "drain", "--cancel", name)
+    growing.restart()
+    assert growing.pools()[name]["state"] == "active"
+    fill(engine, 7000, 300)
+    assert [number for number in in_pool(growing, name) if number >= 7000]
+    assert "is not draining" in refused(growing, "drain", "--cancel", name)
+    growing.check_clean()
+
+
+def test_who_connects_after_a_removal_keeps_no_units(growing):
+    engine, reader, name = grown(growing)
+    assert growing.ask("pool", "remove", "-y", name)["removed"] is True
+    late = growing.engine("no_claim")
+    other = growing.name("c")
+    wait_until(lambda: growing.maructl("pool", "add", f"shm:{other}:100MiB").code == 0, "the units are free again")
+    fill(engine, 9000, 200)
+    there = in_pool(growing, other)
+    assert there and all(answer.right for answer in read(late, there).values())
     growing.check_clean()
 
 

@@ -54,7 +54,7 @@ int set_log_level(const Options& options, const std::string& level);
 // -- pools of the running domain
 /// `pool`: KIND:WHAT[:SIZE], as the daemon's command line takes it.
 int add_pool(const Options& options, const std::string& pool);
-int drain_pool(const Options& options, const std::string& name);
+int drain_pool(const Options& options, const std::string& name, bool cancel);
 /// Evicts what nobody holds when `evict`, or when asked; refused, with who holds it, when something is left.
 int remove_pool(const Options& options, const std::string& name, bool evict);
 /// Adds pools that the daemon's config lists and that were not there before.

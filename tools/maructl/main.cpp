@@ -48,6 +48,7 @@ struct Line {
     std::string name;
     NamespaceWish wish;
     bool repair = false, kill = false, yes = false, dry_run = false, force = false;
+    bool cancel = false;
 };
 
 int wrong_use(const Error& error) {
@@ -283,10 +284,12 @@ void add_pools(CLI::App& app, Line& line, Command* chosen) {
     add->callback(
         [chosen] { *chosen = [](const Line& given) { return add_pool(given.options, given.file); }; });
     auto* drain = add_command(*pool, "drain", "Nothing new goes in; what is there ages out, nothing is moved",
-                              "maructl pool drain more");
+                              "maructl pool drain more\n  maructl pool drain --cancel more");
     drain->add_option("NAME", line.file, "Its name in `maructl pools`")->required();
-    drain->callback(
-        [chosen] { *chosen = [](const Line& given) { return drain_pool(given.options, given.file); }; });
+    drain->add_flag("--cancel", line.cancel, "Call the drain back: the pool takes new objects again");
+    drain->callback([chosen] {
+        *chosen = [](const Line& given) { return drain_pool(given.options, given.file, given.cancel); };
+    });
     auto* remove =
         add_command(*pool, "remove", "Give an empty pool's memory back, or evict what nobody holds first",
                     "maructl pool remove more\n  maructl pool remove -y more");

@@ -46,13 +46,17 @@ int add_pool(const Options& options, const std::string& pool) {
     return exit_done;
 }
 
-int drain_pool(const Options& options, const std::string& name) {
+int drain_pool(const Options& options, const std::string& name, bool cancel) {
     auto daemon = Daemon::find(options.socket);
     if (!daemon) return fail(daemon.error(), exit_cannot);
-    const auto answer = daemon->ask("pool_drain", Json{{"name", name}});
+    const auto answer = daemon->ask("pool_drain", Json{{"name", name}, {"cancel", cancel}});
     if (!answer) return fail(answer.error(), exit_no);
     if (options.json) {
         print(answer->dump(2) + "\n");
+        return exit_done;
+    }
+    if (cancel) {
+        print("pool " + name + " serves again, with " + content(*answer) + "\n");
         return exit_done;
     }
     print("pool " + name + " is draining: " +
