@@ -1,7 +1,13 @@
 #include "daemon/offline.hpp"
 
+#include <sys/stat.h>
+
+#include <algorithm>
+
+#include "daemon/config_check.hpp"
 #include "daemon/life.hpp"
 #include "daemon/own_host.hpp"
+#include "table/pools.hpp"
 
 namespace maru::daemon {
 namespace {
@@ -19,6 +25,45 @@ FoundPool find_pool(const pool::PoolConfig& wanted) {
     else
         found.fault = opened.error();
     return found;
+}
+
+/// What was found is the pool of this entry: the device of its UUID, or a file of its size, not a link to
+/// one.
+bool is_pool_of(const FoundPool& found, const table::PoolView& view) {
+    if (!found.pool || static_cast<std::uint32_t>(found.pool->kind()) != view.kind) return false;
+    if (found.pool->kind() == pool::Kind::devdax) {
+        const auto& device = found.pool->facts().device;
+        return device && device->uuid == view.uuid;
+    }
+    struct stat status {};
+    return found.pool->size() == view.bytes && ::lstat(found.config.path.c_str(), &status) == 0 &&
+           S_ISREG(status.st_mode);
+}
+
+/// Takes in the pools that were added at run time and that no config lists: their entries say where they are.
+/// One that is not there as its entry says is left out; who needs it says so.
+Result<void> find_added(OfflineDomain* domain, ExitCode* exit) {
+    for (std::uint32_t p = 1; p < domain->control->pool_count(); ++p) {
+        const auto view = table::read_pool(*domain->control, p);
+        if (!view || !table::is_live(view->state) || view->source.empty()) continue;
+        const auto source = parse_pool_argument(view->source, p);
+        if (!source) continue;
+        auto config = source->config;
+        config.name = view->name;
+        config = pool::located(config);
+        const bool known = std::any_of(domain->pools.begin(), domain->pools.end(), [&](const auto& other) {
+            return other.config.name == config.name ||
+                   (!config.path.empty() && other.config.path == config.path);
+        });
+        if (known) continue;
+        auto locks = lock_pools({config}, exit);
+        if (!locks) return locks.error();
+        FoundPool found = find_pool(config);
+        if (!is_pool_of(found, *view)) continue;
+        domain->locks.push_back(std::move(locks->front()));
+        domain->pools.push_back(std::move(found));
+    }
+    return {};
 }
 
 /// The machine was restarted since this host last served the domain: no process of that time lives.
@@ -81,6 +126,8 @@ Result<OfflineDomain> open_offline(const Config& config, const std::vector<pool:
         domain.pools.push_back(find_pool(pool));
     if (const auto& first = domain.pools.front().pool)
         domain.head = look_at_head(*first, &domain.mapping, &domain.control);
+    if (domain.control)
+        if (auto added = find_added(&domain, exit); !added) return added.error();
     domain.user = user_of(domain.locks.front(), config, domain.control);
     return domain;
 }

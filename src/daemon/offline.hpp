@@ -22,7 +22,8 @@ struct FoundPool {
 /// Threads: one.
 struct OfflineDomain {
     std::vector<LockFile> locks;   // one a pool; the first is the domain's. One made here goes with this
-    std::vector<FoundPool> pools;  // in the order of the config; the first carries the control region
+    std::vector<FoundPool> pools;  // in the order of the config, the first carries the control region; then
+                                   // those that were added at run time
     shm::Mapping mapping;          // of the control region, when that could be attached
     std::optional<table::Control> control;
     Head head;

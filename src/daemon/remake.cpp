@@ -44,7 +44,7 @@ Result<Found> look(const Config& config, const std::vector<pool::PoolConfig>& po
     if (!opened) return opened.error();
     Found found{std::move(*opened), {}};
     const auto& domain = found.domain;
-    for (std::size_t p = 0; p < pools.size(); ++p) {
+    for (std::size_t p = 0; p < domain.pools.size(); ++p) {
         const auto& there = domain.pools[p].config;
         if (there.size == 0) continue;
         found.loss += (found.loss.empty() ? "" : "; ") + there.path + " (" + format_size(there.size) + ")";
@@ -87,6 +87,17 @@ Result<void> delete_files(const std::vector<pool::PoolConfig>& pools) {
         if (::unlink(pool.path.c_str()) != 0 && errno != ENOENT)
             return Error{Code::denied, "cannot delete " + pool.path + ": " + std::strerror(errno)};
     }
+    return {};
+}
+
+/// And the pools that were added to it at run time, with their locks.
+Result<void> delete_added(OfflineDomain* domain, std::size_t configured) {
+    std::vector<pool::PoolConfig> added;
+    for (std::size_t p = configured; p < domain->pools.size(); ++p)
+        added.push_back(domain->pools[p].config);
+    if (auto done = delete_files(added); !done) return done;
+    for (std::size_t p = configured; p < domain->locks.size(); ++p)
+        domain->locks[p].remove();
     return {};
 }
 
@@ -140,6 +151,8 @@ ExitCode format_anew(const Config& config, bool yes, bool force) {
         return failed(ExitCode::no_pool, free.error().text);
     if (auto done = format_domain(config, &domain); !done)
         return failed(ExitCode::bad_config, done.error().text);
+    if (auto gone = delete_added(&found->domain, pools.size()); !gone)
+        return failed(ExitCode::no_pool, gone.error().text);
     std::cout << "formatted domain " << domain.control->domain().text() << '\n';
     return ExitCode::clean;
 }
@@ -150,6 +163,8 @@ ExitCode remove_domain(const Config& config, bool yes) {
     auto found = look(config, pools, &exit);
     if (!found) return failed(exit, found.error().text);
     if (exit = consent(*found, "removed", yes); exit != ExitCode::clean) return exit;
+    if (auto gone = delete_added(&found->domain, pools.size()); !gone)
+        return failed(ExitCode::failure, gone.error().text);
     if (auto done = delete_files(pools); !done) return failed(ExitCode::failure, done.error().text);
     for (auto& lock : found->domain.locks)
         lock.remove();

@@ -10,6 +10,8 @@ import harness
 import pytest
 from growing import GrowingDomain, fill, grown, in_pool, read, writer
 from harness import MISS, OK, wait_until
+from test_offline import offline, scribble
+from test_repair import places_of
 
 
 @pytest.fixture
@@ -243,6 +245,67 @@ def test_a_shared_domain_takes_no_pool_at_run_time(make_domain):
     assert harness.run(harness.MARU, "--config", domain.config, "--format", "-y").code == 0
     domain.start()
     assert "shared by hosts" in refused(domain, "add", f"shm:{domain.name('b')}:16MiB")
+
+
+def ended(domain):
+    """The domain without a daemon and without clients, its pools as they lie there."""
+    for engine in domain.engines:
+        engine.quit()
+    assert domain.stop() == 0
+
+
+def test_a_repair_finds_the_pools_that_were_added(growing):
+    engine, _, name = grown(growing)
+    there = in_pool(growing, name)
+    ended(growing)
+    start, end = places_of(growing)["index"]
+    scribble(growing, start, bytes(end - start))
+    assert offline(growing, "check").code == 1
+    report = offline(growing, "--json", "check", "--repair").json()
+    assert report["repaired"] and report["clean"] and report["kept"] >= 120 + len(there) and not report["lost"], report
+    growing.start()
+    assert growing.pools()[name]["state"] == "active"
+    reader = growing.engine("no_claim")
+    assert all(answer.status == OK and answer.right for answer in read(reader, [*range(120), *there]).values())
+    growing.check_clean()
+
+
+def test_a_repair_without_an_added_pool_says_which(growing):
+    engine, _, name = grown(growing)
+    ended(growing)
+    growing.file_of(name).unlink()
+    start, end = places_of(growing)["index"]
+    scribble(growing, start, bytes(end - start))
+    refusal = offline(growing, "check", "--repair")
+    assert refusal.code == 1 and name in refusal.err and "was not named" in refusal.err, refusal
+    growing.expect_clean = False
+
+
+def test_remove_deletes_added_pools_and_nothing_else(growing):
+    """What lies under the name of one by now, and is not it, stays."""
+    engine, _, name = grown(growing)
+    other, linked = growing.add("c"), growing.add("d")
+    ended(growing)
+    growing.file_of(other).write_bytes(b"precious")
+    target = growing.file_of(growing.name("target"))
+    growing.file_of(linked).rename(target)
+    growing.file_of(linked).symlink_to(target)
+    removed = harness.run(harness.MARU, "--config", growing.config, "--remove", "-y")
+    assert removed.code == 0 and str(growing.file_of(name)) in removed.text, removed
+    assert not growing.pool_path.exists() and not growing.file_of(name).exists()
+    assert not harness.pathlib.Path(f"{growing.file_of(name)}.lock").exists()
+    assert growing.file_of(other).read_bytes() == b"precious" and target.exists()
+    growing.expect_clean = False
+
+
+def test_format_deletes_added_pools(growing):
+    _, _, name = grown(growing)
+    ended(growing)
+    assert harness.run(harness.MARU, "--config", growing.config, "--format", "-y").code == 0
+    assert not growing.file_of(name).exists()
+    growing.start()
+    assert name not in growing.pools() and growing.add("b") == name
+    growing.check_clean()
 
 
 def test_kill_the_daemon_at_any_time_of_add_drain_and_remove(growing):
