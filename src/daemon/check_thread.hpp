@@ -1,13 +1,12 @@
-// The one admin command that takes longer than the loop may wait.
+// The check of the whole domain, which takes longer than the loop may wait.
 #pragma once
 
 #include <functional>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "base/descriptor.hpp"
-#include "daemon/loop.hpp"
+#include "base/result.hpp"
+#include "daemon/beside_loop.hpp"
 #include "table/control.hpp"
 
 namespace maru::daemon {
@@ -15,11 +14,10 @@ namespace maru::daemon {
 /// Runs `check_domain` beside the loop and gives its answer in the loop. Requests that come while one runs
 /// wait for the next run, so that each answer looked at the region after its request.
 ///
-/// Threads: the loop's; the thread is joined when its answer is taken, or here at the end.
+/// Threads: the loop's.
 class CheckThread {
   public:
-    CheckThread(Loop& loop, const table::Control& control);
-    ~CheckThread();
+    CheckThread(Loop& loop, const table::Control& control) : control_(control), beside_(loop) {}
     CheckThread(const CheckThread&) = delete;
     CheckThread& operator=(const CheckThread&) = delete;
 
@@ -28,17 +26,13 @@ class CheckThread {
 
   private:
     void start();
-    void finished();
+    void finished(const std::string& why_not);
     Result<std::string> check_or_error() const;
-    void ring() const;
 
-    Loop& loop_;
     const table::Control& control_;
-    Descriptor signal_;
-    Operation waiting_ = 0;
-    std::thread thread_;
-    Result<std::string> answer_ = std::string();  // written by the thread, read after its join
+    Result<std::string> answer_ = std::string();  // written by the thread, read when it has ended
     std::vector<std::function<void(const Result<std::string>&)>> asked_, running_;
+    BesideLoop beside_;  // the last: its end waits for the thread
 };
 
 }  // namespace maru::daemon

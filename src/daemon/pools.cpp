@@ -60,11 +60,21 @@ std::string rest_of(const table::PoolView& pool) {
     return pool::located(source->config).path;
 }
 
+/// A pool that was made here for nothing.
+void forget_new(pool::Pool& pool) {
+    if (pool.is_new() && pool.kind() != pool::Kind::devdax) (void)pool.remove();
+}
+
 }  // namespace
 
 Pools::~Pools() {
     parts_.loop.cancel(draining_);
     parts_.loop.cancel(looking_);
+    beside_.wait();
+    if (!joining_) return;
+    if (opened_) forget_new(**opened_);
+    table::undo_join(control_, joining_->number);
+    unlock(joining_->config);
 }
 
 // -- what clients are told
@@ -139,18 +149,14 @@ void Pools::unlock(const pool::PoolConfig& config) {
 }
 
 /// The memory behind an entry that is joining.
-Result<void> Pools::open_into(std::uint32_t number, const pool::PoolConfig& config) {
-    auto opened = open_pool(config);
-    if (!opened) return opened.error();
-    auto& pool = *opened;
+Result<void> Pools::enter(const Joining& joining, std::unique_ptr<pool::Pool> pool) {
+    const auto& [number, config] = joining;
     const auto view = table::read_pool(control_, number);
-    const auto undo = [&](Error error) {
-        if (pool->is_new() && pool->kind() != pool::Kind::devdax) (void)pool->remove();
-        return error;
-    };
-    if (!view || pool->size() != view->bytes)
-        return undo(Error{Code::invalid, "pool '" + config.name + "' is " + format_size(pool->size()) + ", " +
-                                             format_size(config.size) + " was asked for"});
+    if (!view || pool->size() != view->bytes) {
+        forget_new(*pool);
+        return Error{Code::invalid, "pool '" + config.name + "' is " + format_size(pool->size()) + ", " +
+                                        format_size(config.size) + " was asked for"};
+    }
     if (pool->kind() == pool::Kind::devdax) {
         pool::DeviceHeader header;
         header.uuid = view->uuid;
@@ -172,6 +178,13 @@ Result<void> Pools::open_into(std::uint32_t number, const pool::PoolConfig& conf
 }
 
 Result<std::uint32_t> Pools::add(const pool::PoolConfig& wanted, const std::string& source) {
+    const auto joining = begin_add(wanted, source);
+    if (!joining) return joining.error();
+    return end_add(*joining, open_pool(joining->config));
+}
+
+/// Everything that can be refused without memory, and the entry.
+Result<Pools::Joining> Pools::begin_add(const pool::PoolConfig& wanted, const std::string& source) {
     if (control_.coherence() != table::Coherence::local)
         return Error{Code::denied,
                      "pool '" + wanted.name + "': this domain is shared by hosts (coherence " +
@@ -225,17 +238,25 @@ Result<std::uint32_t> Pools::add(const pool::PoolConfig& wanted, const std::stri
     }
     const auto number = table::join_pool(control_, made);
     if (!number) return give_up(number.error());
-    if (auto opened = open_into(*number, config); !opened) {
-        table::undo_join(control_, *number);
-        return give_up(opened.error());
+    return Joining{*number, std::move(config)};
+}
+
+Result<std::uint32_t> Pools::end_add(const Joining& joining, OpenedPool opened) {
+    const auto& [number, config] = joining;
+    const auto entered = opened ? enter(joining, std::move(*opened)) : Result<void>(opened.error());
+    if (!entered) {
+        table::undo_join(control_, number);
+        unlock(config);
+        return entered.error();
     }
     tell_clients();
     fault_point("pool.told");
-    (void)table::activate_pool(control_, *number);
-    parts_.prefault.add(*number, *parts_.domain.pools[*number], config);
-    spdlog::info("pool '{}' of {} was added{}", config.name, format_size(made.bytes),
+    (void)table::activate_pool(control_, number);
+    const auto& pool = *parts_.domain.pools[number];
+    parts_.prefault.add(number, pool, config);
+    spdlog::info("pool '{}' of {} was added{}", config.name, format_size(pool.size()),
                  config.path.empty() ? "" : " at " + config.path);
-    return *number;
+    return number;
 }
 
 // -- taking away

@@ -2,9 +2,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "daemon/config_check.hpp"
+#include "daemon/kept_pools.hpp"
 #include "daemon/pools.hpp"
 #include "table/clients.hpp"
 
@@ -59,8 +61,7 @@ Json holders(const table::Control& control, std::uint32_t number) {
 }  // namespace
 
 bool Pools::knows(const std::string& command) {
-    return command == "pool_add" || command == "pool_drain" || command == "pool_remove" ||
-           command == "rescan";
+    return command == "pool_drain" || command == "pool_remove" || command == "rescan";
 }
 
 Result<std::string> Pools::answer(const std::string& command, const std::string& arguments,
@@ -68,17 +69,59 @@ Result<std::string> Pools::answer(const std::string& command, const std::string&
     // Memory is made and deleted by the daemon's right: lent only to who has it.
     if (auto allowed = check_administrator(user, "change pools"); !allowed) return allowed.error();
     if (command == "rescan") return answer_rescan();
-    const bool adds = command == "pool_add", removes = command == "pool_remove";
-    const auto wish = pool_wish(command, arguments, adds ? "pool" : "name",
-                                adds      ? ""
-                                : removes ? "evict"
-                                          : "cancel");
+    const bool removes = command == "pool_remove";
+    const auto wish = pool_wish(command, arguments, "name", removes ? "evict" : "cancel");
     if (!wish) return wish.error();
-    if (adds) return answer_add(wish->what);
     return removes ? answer_remove(wish->what, wish->flag) : answer_drain(wish->what, wish->flag);
 }
 
-Result<std::string> Pools::answer_add(const std::string& argument) {
+Result<void> Pools::answer_later(const std::string& arguments, std::uint32_t user, Then then) {
+    if (auto allowed = check_administrator(user, "change pools"); !allowed) return allowed;
+    const auto wish = pool_wish("pool_add", arguments, "pool", "");
+    if (!wish) return wish.error();
+    if (joining_) {
+        wanted_.push_back({wish->what, std::move(then)});
+        return {};
+    }
+    const auto joining = begin_wanted(wish->what);
+    if (!joining) return joining.error();
+    make(*joining, std::move(then));
+    return {};
+}
+
+void Pools::make(const Joining& joining, Then then) {
+    joining_ = joining;
+    beside_.run(
+        [this, config = joining.config] {
+            try {
+                opened_ = open_pool(config);
+            } catch (const std::bad_alloc&) {
+                opened_ = Error{Code::full, "pool '" + config.name + "': no memory is left to open it"};
+            }
+        },
+        [this, then = std::move(then)](const std::string& why_not) {
+            OpenedPool opened = std::exchange(opened_, Error{Code::ok, ""});
+            if (!why_not.empty()) opened = Error{Code::full, "no thread to make a pool: " + why_not};
+            const Joining done = *std::exchange(joining_, std::nullopt);
+            then(end_wanted(done, std::move(opened)));
+            make_next();
+        });
+}
+
+/// Of those that waited: what is refused is answered, up to the first that is not.
+void Pools::make_next() {
+    while (!wanted_.empty() && !joining_) {
+        const Wanted next = std::move(wanted_.front());
+        wanted_.pop_front();
+        const auto joining = begin_wanted(next.argument);
+        if (joining)
+            make(*joining, next.then);
+        else
+            next.then(joining.error());
+    }
+}
+
+Result<Pools::Joining> Pools::begin_wanted(const std::string& argument) {
     // A kind that has no name of its own gets the first number that is free.
     std::size_t position = 0;
     Result<PoolSource> source = Error{Code::invalid, ""};
@@ -93,15 +136,20 @@ Result<std::string> Pools::answer_add(const std::string& argument) {
                      "--pool " + argument +
                          ": \"any\" is for the config, where it goes on looking; name one device "
                          "(maructl device list)"};
-    const auto number = add(source->config, argument);
+    return begin_add(source->config, argument);
+}
+
+Result<std::string> Pools::end_wanted(const Joining& joining, OpenedPool opened) {
+    const auto number = end_add(joining, std::move(opened));
     if (!number) return number.error();
     const auto view = table::read_pool(control_, *number);
+    const auto& pool = *parts_.domain.pools[*number];
     return text_of({{"pool", *number},
-                    {"name", source->config.name},
-                    {"kind", pool::name_of(source->config.kind)},
+                    {"name", joining.config.name},
+                    {"kind", pool::name_of(pool.kind())},
                     {"size", view ? view->bytes : 0},
                     {"units", view ? view->unit_count : 0},
-                    {"path", parts_.domain.pools[*number]->path()}});
+                    {"path", pool.path()}});
 }
 
 Result<std::string> Pools::answer_drain(const std::string& name, bool cancel) {

@@ -129,6 +129,12 @@ Result<void> Requests::admin(Session& session, const wire::Frame& frame) {
         parts_.check.ask(answer_later(session, frame));
         return {};
     }
+    if (asked->command == "pool_add") {
+        auto begun =
+            parts_.pools.answer_later(asked->arguments, session.peer().uid, answer_later(session, frame));
+        if (!begun) session.go_on();
+        return begun;
+    }
     if (Namespaces::knows(asked->command)) return change_namespace(session, frame, *asked);
     if (asked->command == "disconnect") return disconnect(session, frame, asked->arguments);
     if (asked->command == "release") return release_host(session, frame, asked->arguments);

@@ -19,7 +19,7 @@ namespace maru::daemon {
 ///
 /// Promise: clients that are connected at a stop keep working on shared memory; the next daemon takes them
 /// over. Death:   at any instruction; the next daemon on the domain goes on (Reaper::take_over). Threads: the
-/// one that calls `run`, and the one of CheckThread.
+/// one that calls `run`, and those of CheckThread and Pools.
 class Server {
   public:
     Server(const CommandLine& command_line, Config& config, Domain& domain, Listener& listener,

@@ -5,6 +5,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import time
 
 import harness
 import pytest
@@ -115,6 +116,67 @@ def test_a_drain_is_called_back(growing):
     assert [number for number in in_pool(growing, name) if number >= 7000]
     assert "is not draining" in refused(growing, "drain", "--cancel", name)
     growing.check_clean()
+
+
+def big(make_domain):
+    """With room for a pool that takes long to make: 4 GiB that are reserved, if this machine has them twice."""
+    free = os.statvfs("/dev/shm").f_bavail * os.statvfs("/dev/shm").f_frsize
+    domain = make_domain(kind=GrowingDomain, settings={"control": {"max_pool_bytes": "5GiB", "region_size": "2MiB",
+                                                                   "max_objects": 4096}})
+    return domain, ("4GiB" if free > 6 * 2**30 else f"{free // 2 // 2**20}MiB")
+
+
+def begin_to_add(domain, name, size):
+    """Returns when the file is there, and is being made."""
+    asked = subprocess.Popen([harness.MARUCTL, "--socket", domain.socket, "pool", "add", f"shm:{name}:{size}"],
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    wait_until(lambda: domain.file_of(name).exists() or asked.poll() is not None, "the file is there")
+    return asked
+
+
+def test_a_large_pool_is_made_beside_what_is_served(make_domain):
+    domain, size = big(make_domain)
+    engine = writer(domain)
+    fill(engine, 0, 20)
+    name, other = domain.name("big"), domain.name("c")
+    began = time.monotonic()
+    asked = begin_to_add(domain, name, size)
+    waiting = subprocess.Popen([harness.MARUCTL, "--socket", domain.socket, "pool", "add", f"shm:{other}:16MiB"],
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    answered = []
+    while asked.poll() is None:
+        at = time.monotonic()
+        late = domain.engine("no_claim")
+        assert late("get", key="k3").right
+        late.quit()
+        answered.append(time.monotonic() - at)
+    took = time.monotonic() - began
+    assert asked.returncode == 0, asked.stdout.read()
+    # Had the loop waited for the memory, the first of them would have, too.
+    assert len(answered) >= 3 and min(answered) < took / 3, (answered, took)
+    assert waiting.wait(20) == 0, waiting.stdout.read()
+    pools = domain.pools()
+    assert pools[name]["state"] == "active" and pools[other]["state"] == "active"
+    domain.check_clean()
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_a_daemon_that_ends_while_it_makes_a_large_pool_leaves_nothing(make_domain, how):
+    domain, size = big(make_domain)
+    engine = writer(domain)
+    fill(engine, 0, 20)
+    name = domain.name("big")
+    asked = begin_to_add(domain, name, size)
+    domain.process.send_signal(how)
+    domain.process.wait(30)
+    asked.wait(20)
+    if how == signal.SIGTERM:
+        assert not domain.file_of(name).exists(), "an orderly end leaves the file"
+    domain.start()
+    assert name not in domain.pools() and not domain.file_of(name).exists()
+    assert all(answer.right for answer in read(engine, range(20)).values())
+    assert domain.add("big") == name
+    domain.check_clean()
 
 
 def test_who_connects_after_a_removal_keeps_no_units(growing):
