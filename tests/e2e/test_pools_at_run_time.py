@@ -257,7 +257,7 @@ def test_sparse_pool_beyond_200_gib(make_domain):
                                 "hugepages": "never", "prefault": "none"})
     domain.write_config()
     domain.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: name in domain.pools(), "the large pool is there", within_s=20)
+    wait_until(lambda: domain.pools().get(name, {}).get("state") == "active", "the large pool is there", within_s=20)
     engine = writer(domain)
     fill(engine, 0, 1200)
     assert in_pool(domain, name)
