@@ -3,15 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "daemon/json.hpp"
 #include "daemon/requests.hpp"
 
 namespace maru::daemon {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct DisconnectWish {
     std::string client;

@@ -3,17 +3,15 @@
 
 #include <algorithm>
 #include <new>
-#include <nlohmann/json.hpp>
 
 #include "daemon/config_check.hpp"
+#include "daemon/json.hpp"
 #include "daemon/kept_pools.hpp"
 #include "daemon/pools.hpp"
 #include "table/clients.hpp"
 
 namespace maru::daemon {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string text_of(const Json& json) {
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);

@@ -1,14 +1,11 @@
 // An administrator's word that a silent host will not come back.
 #include <spdlog/spdlog.h>
 
-#include <nlohmann/json.hpp>
-
+#include "daemon/json.hpp"
 #include "daemon/requests.hpp"
 
 namespace maru::daemon {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct ReleaseWish {
     std::uint32_t host = 0;

@@ -2,17 +2,14 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/log.hpp"
+#include "daemon/json.hpp"
 #include "daemon/requests.hpp"
 #include "table/clients.hpp"
 #include "wire/key_text.hpp"
 
 namespace maru::daemon {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string asker(const table::Control& control, Session* session) {
     if (session == nullptr) return "a connection that has ended";
