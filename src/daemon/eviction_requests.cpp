@@ -2,9 +2,9 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "daemon/json.hpp"
 #include "daemon/name_space.hpp"
 #include "daemon/requests.hpp"
 #include "table/age.hpp"
@@ -12,8 +12,6 @@
 
 namespace maru::daemon {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::chrono::milliseconds slice_budget{5};
 constexpr std::uint32_t records_a_step = 256;
@@ -91,11 +89,9 @@ Result<void> Requests::evict(Session& session, const wire::Frame& frame, const s
     auto wish = wish_of(arguments);
     if (!wish) return wish.error();
     if (wish->name_space) {
-        wish->chosen.name_space = table::find_namespace(control_, *wish->name_space);
-        if (!wish->chosen.name_space)
-            return Error{Code::unavailable, "there is no namespace \"" +
-                                                wire::printable(wish->name_space->substr(0, 64)) +
-                                                "\": `maructl namespaces` lists them"};
+        const auto id = table::named_namespace(control_, *wish->name_space);
+        if (!id) return id.error();
+        wish->chosen.name_space = *id;
     }
     const std::uint64_t records = control_.record_count();
     const std::uint64_t rounds = wish->limited && !wish->dry_run ? 2 : 1;

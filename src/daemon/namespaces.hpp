@@ -84,7 +84,6 @@ class Namespaces {
     std::string describe(std::uint32_t id, const Job& job) const;
     Error not_removed(std::uint32_t id, const Job& job) const;
     std::vector<std::string> clients_of(std::uint32_t id) const;
-    Result<std::uint32_t> named(const std::string& name) const;
     bool is_in_config(const std::string& name) const;
 
     Result<std::string> answer_create(const std::string& arguments);

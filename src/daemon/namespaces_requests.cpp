@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 
 #include "base/size.hpp"
+#include "daemon/json.hpp"
 #include "daemon/namespaces.hpp"
 #include "daemon/principals.hpp"
 
@@ -85,12 +85,6 @@ std::optional<Result<std::string>> Namespaces::answer(const std::string& command
     return answer_flush(arguments, std::move(later));
 }
 
-Result<std::uint32_t> Namespaces::named(const std::string& name) const {
-    if (const auto id = table::find_namespace(control_, name)) return *id;
-    return Error{Code::invalid,
-                 "there is no namespace \"" + name.substr(0, 64) + "\": `maructl namespaces` lists them"};
-}
-
 bool Namespaces::is_in_config(const std::string& name) const {
     const auto& listed = parts_.config.namespaces;
     return std::any_of(listed.begin(), listed.end(), [&](const auto& one) { return one.name == name; });
@@ -129,7 +123,7 @@ Result<std::string> Namespaces::answer_create(const std::string& arguments) {
 Result<std::string> Namespaces::answer_set(const std::string& arguments) {
     const auto json = named_object(arguments, {"quota", "uids", "gids", "readonly_gids"});
     if (!json) return json.error();
-    const auto id = named((*json)["name"].get<std::string>());
+    const auto id = table::named_namespace(control_, (*json)["name"].get<std::string>());
     if (!id) return id.error();
     const auto view = table::read_namespace(control_, *id);
     if (!view) return wrong_argument("the namespace has gone");
@@ -145,7 +139,7 @@ std::optional<Result<std::string>> Namespaces::answer_flush(const std::string& a
     using Now = Result<std::string>;
     const auto json = named_object(arguments, {"dry_run"});
     if (!json) return Now(json.error());
-    const auto id = named((*json)["name"].get<std::string>());
+    const auto id = table::named_namespace(control_, (*json)["name"].get<std::string>());
     if (!id) return Now(id.error());
     if (is_set(*json, "dry_run")) {
         Job& job = counts_[*id];
@@ -164,7 +158,7 @@ std::optional<Result<std::string>> Namespaces::answer_rm(const std::string& argu
     const auto json = named_object(arguments, {"flush", "dry_run"});
     if (!json) return Now(json.error());
     const auto name = (*json)["name"].get<std::string>();
-    const auto id = named(name);
+    const auto id = table::named_namespace(control_, name);
     if (!id) return Now(id.error());
     if (*id == 0)
         return Now(Error{Code::denied,

@@ -159,6 +159,43 @@ def test_keys_with_prefix_and_limit(domain, engine):
     assert len(domain.keys()) == 40
 
 
+def test_keys_of_one_namespace(domain, engine):
+    engine.good("put_many", prefix="a-", count=5, size=100)
+    other = domain.engine(namespace="team-b")
+    other.good("put_many", prefix="a-", count=3, size=100)
+    assert {row["namespace"] for row in domain.ask("keys", "--namespace", "team-b")["keys"]} == {"team-b"}
+    assert len(domain.ask("keys", "--namespace", "team-b", "--prefix", "a-")["keys"]) == 3
+    assert len(domain.ask("keys", "--namespace", "default")["keys"]) == 5
+    nobody = domain.maructl("keys", "--namespace", "team-c")
+    assert nobody.code == NO and 'there is no namespace "team-c"' in nobody.err
+
+
+def test_rows_are_sorted_and_filtered(domain, engine):
+    engine.good("put_many", prefix="k", count=5, size=1000)
+    second = domain.engine()
+    second.good("put_many", prefix="other", count=50, size=1000)
+    rows = domain.ask("clients", "--sort", "counters.stores")["clients"]
+    assert [row["counters"]["stores"] for row in rows] == [0, 5, 50]
+    assert domain.ask("clients", "--sort", "counters.stores", "--reverse")["clients"] == rows[::-1]
+    assert domain.ask("clients", "--filter", f"instance_id={second.name}")["clients"] == rows[2:]
+    both = domain.ask("clients", "--filter", "is_daemon=false", "--filter", "counters.stores=5")["clients"]
+    assert both == rows[1:2]
+    assert domain.ask("clients", "--filter", "state=DEAD")["clients"] == []
+    table = domain.maructl("clients", "--sort", "counters.stores", "--reverse").text.splitlines()
+    assert second.name in table[1] and len(table) == 4
+    pools = domain.ask("pools", "--filter", "kind=shm", "--sort", "bytes.free")["pools"]
+    assert pools == domain.ask("pools")["pools"]
+
+
+@pytest.mark.parametrize("words, said", [(["--sort", "age"], 'no row has a field "age"; there are: '),
+                                         (["--filter", "pid"], '"pid" is not FIELD=VALUE'),
+                                         (["--filter", "=5"], '"=5" is not FIELD=VALUE'),
+                                         (["--filter", "counters=5", "--filter", "no.such=1"], '"no.such"')])
+def test_a_field_that_no_row_has(domain, words, said):
+    ended = domain.maructl("clients", *words)
+    assert ended.code == WRONG and said in ended.err and not ended.text
+
+
 def test_many_keys_come_whole(make_domain):
     domain = make_domain(settings={"control": {"max_objects": 15_000}})
     engine = domain.engine(pool=50 * MIB, page=4 * KIB)

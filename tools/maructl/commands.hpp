@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "choose.hpp"
+
 namespace maru::ctl {
 
 struct Options {
@@ -22,13 +24,18 @@ struct Where {
 // -- what the daemon answers
 int show_ping(const Options& options);
 int show_status(const Options& options);
-int show_pools(const Options& options);
-int show_regions(const Options& options);
-int show_clients(const Options& options);
-int show_hosts(const Options& options);
-int show_namespaces(const Options& options);
-/// `prefix` as bytes; limit 0: all.
-int show_keys(const Options& options, const std::string& prefix, std::uint64_t limit);
+/// Lists that are shown as tables, whole.
+int show_pools(const Options& options, const RowChoice& choice);
+int show_regions(const Options& options, const RowChoice& choice);
+int show_clients(const Options& options, const RowChoice& choice);
+int show_hosts(const Options& options, const RowChoice& choice);
+int show_namespaces(const Options& options, const RowChoice& choice);
+struct KeyChoice {
+    std::string prefix;       // bytes; empty: any
+    std::string name_space;   // empty: any
+    std::uint64_t limit = 0;  // 0: all
+};
+int show_keys(const Options& options, const KeyChoice& choice);
 /// Also without a daemon.
 int run_check(const Options& options, const Where& where);
 int run_repair(const Options& options, const Where& where);

@@ -16,23 +16,25 @@ struct Listing {
     Row row;
 };
 
-int show_list(const Options& options, const Listing& listing) {
+int show_list(const Options& options, const RowChoice& choice, const Listing& listing) {
     auto daemon = Daemon::find(options.socket);
     if (!daemon) return fail(daemon.error(), exit_cannot);
-    Table table(listing.columns);
     Json all = Json::array();
     const auto asked =
         daemon->ask_list(listing.command, listing.command, Json::object(), [&](const Json& rows) {
-            for (const auto& row : rows) {
-                if (options.json)
-                    all.push_back(row);
-                else
-                    table.add(listing.row(row));
-            }
+            all.insert(all.end(), rows.begin(), rows.end());
             return true;
         });
     if (!asked) return fail(asked.error(), exit_cannot);
-    print(options.json ? Json{{listing.command, all}}.dump(2) + "\n" : table.take());
+    if (auto chosen = choose_rows(choice, &all); !chosen) return fail(chosen.error(), exit_cannot);
+    if (options.json) {
+        print(Json{{listing.command, all}}.dump(2) + "\n");
+        return exit_done;
+    }
+    Table table(listing.columns);
+    for (const auto& row : all)
+        table.add(listing.row(row));
+    print(table.take());
     return exit_done;
 }
 
@@ -43,137 +45,142 @@ std::string holder_text(const Json& region) {
 
 }  // namespace
 
-int show_pools(const Options& options) {
-    return show_list(options, {"pools",
-                               {{"POOL"},
-                                {"KIND"},
-                                {"STATE"},
-                                {"SIZE", true},
-                                {"UNCLAIMED", true},
-                                {"FREE", true},
-                                {"RESERVED", true},
-                                {"PUBLISHED", true},
-                                {"RETIRED", true},
-                                {"PINNED", true},
-                                {"REGIONS", true},
-                                {"PATH"}},
-                               [](const Json& row) -> std::vector<std::string> {
-                                   return {text(row, "name"),
-                                           text(row, "kind"),
-                                           text(row, "state"),
-                                           size(row, "size"),
-                                           size(row, "bytes", "unclaimed"),
-                                           size(row, "bytes", "free"),
-                                           size(row, "bytes", "reserved"),
-                                           size(row, "bytes", "published"),
-                                           size(row, "bytes", "retired"),
-                                           size(row, "bytes", "pinned"),
-                                           count(row, "regions"),
-                                           text(row, "path")};
-                               }});
+int show_pools(const Options& options, const RowChoice& choice) {
+    return show_list(options, choice,
+                     {"pools",
+                      {{"POOL"},
+                       {"KIND"},
+                       {"STATE"},
+                       {"SIZE", true},
+                       {"UNCLAIMED", true},
+                       {"FREE", true},
+                       {"RESERVED", true},
+                       {"PUBLISHED", true},
+                       {"RETIRED", true},
+                       {"PINNED", true},
+                       {"REGIONS", true},
+                       {"PATH"}},
+                      [](const Json& row) -> std::vector<std::string> {
+                          return {text(row, "name"),
+                                  text(row, "kind"),
+                                  text(row, "state"),
+                                  size(row, "size"),
+                                  size(row, "bytes", "unclaimed"),
+                                  size(row, "bytes", "free"),
+                                  size(row, "bytes", "reserved"),
+                                  size(row, "bytes", "published"),
+                                  size(row, "bytes", "retired"),
+                                  size(row, "bytes", "pinned"),
+                                  count(row, "regions"),
+                                  text(row, "path")};
+                      }});
 }
 
-int show_regions(const Options& options) {
-    return show_list(options, {"regions",
-                               {{"REGION", true},
-                                {"POOL", true},
-                                {"STATE"},
-                                {"SIZE", true},
-                                {"PAGE", true},
-                                {"PAGES", true},
-                                {"FREE", true},
-                                {"RESERVED", true},
-                                {"PUBLISHED", true},
-                                {"RETIRED", true},
-                                {"PINNED", true},
-                                {"SLACK", true},
-                                {"HOLDER"}},
-                               [](const Json& row) -> std::vector<std::string> {
-                                   return {count(row, "region"),
-                                           count(row, "pool"),
-                                           text(row, "state"),
-                                           size(row, "bytes"),
-                                           size(row, "page_bytes"),
-                                           count(row, "page_count"),
-                                           count(row, "pages", "free"),
-                                           count(row, "pages", "reserved"),
-                                           count(row, "pages", "published"),
-                                           count(row, "pages", "retired"),
-                                           count(row, "pages", "pinned"),
-                                           size(row, "slack_bytes"),
-                                           holder_text(row)};
-                               }});
+int show_regions(const Options& options, const RowChoice& choice) {
+    return show_list(options, choice,
+                     {"regions",
+                      {{"REGION", true},
+                       {"POOL", true},
+                       {"STATE"},
+                       {"SIZE", true},
+                       {"PAGE", true},
+                       {"PAGES", true},
+                       {"FREE", true},
+                       {"RESERVED", true},
+                       {"PUBLISHED", true},
+                       {"RETIRED", true},
+                       {"PINNED", true},
+                       {"SLACK", true},
+                       {"HOLDER"}},
+                      [](const Json& row) -> std::vector<std::string> {
+                          return {count(row, "region"),
+                                  count(row, "pool"),
+                                  text(row, "state"),
+                                  size(row, "bytes"),
+                                  size(row, "page_bytes"),
+                                  count(row, "page_count"),
+                                  count(row, "pages", "free"),
+                                  count(row, "pages", "reserved"),
+                                  count(row, "pages", "published"),
+                                  count(row, "pages", "retired"),
+                                  count(row, "pages", "pinned"),
+                                  size(row, "slack_bytes"),
+                                  holder_text(row)};
+                      }});
 }
 
-int show_clients(const Options& options) {
-    return show_list(options, {"clients",
-                               {{"SLOT", true},
-                                {"INSTANCE"},
-                                {"STATE"},
-                                {"PID", true},
-                                {"UID", true},
-                                {"AGE", true},
-                                {"REGIONS", true},
-                                {"CLAIMED", true},
-                                {"RESERVED", true},
-                                {"LEASES", true},
-                                {"PINS", true},
-                                {"STORES", true},
-                                {"LOOKUPS", true},
-                                {"HITS", true}},
-                               [](const Json& row) -> std::vector<std::string> {
-                                   const auto reserved =
-                                       number(row, "reserved_bytes") + number(row, "quarantined_bytes");
-                                   const bool is_daemon = row.value("is_daemon", Json(false)) == Json(true);
-                                   return {count(row, "slot"),
-                                           text(row, "instance_id") + (is_daemon ? " (daemon)" : ""),
-                                           text(row, "state"),
-                                           count(row, "pid"),
-                                           count(row, "uid"),
-                                           format_age(number(row, "connected_s")),
-                                           count(row, "regions"),
-                                           size(row, "region_bytes"),
-                                           format_size(reserved),
-                                           count(row, "leases"),
-                                           count(row, "key_pins"),
-                                           count(row, "counters", "stores"),
-                                           count(row, "counters", "lookups"),
-                                           count(row, "counters", "hits")};
-                               }});
+int show_clients(const Options& options, const RowChoice& choice) {
+    return show_list(options, choice,
+                     {"clients",
+                      {{"SLOT", true},
+                       {"INSTANCE"},
+                       {"STATE"},
+                       {"PID", true},
+                       {"UID", true},
+                       {"AGE", true},
+                       {"REGIONS", true},
+                       {"CLAIMED", true},
+                       {"RESERVED", true},
+                       {"LEASES", true},
+                       {"PINS", true},
+                       {"STORES", true},
+                       {"LOOKUPS", true},
+                       {"HITS", true}},
+                      [](const Json& row) -> std::vector<std::string> {
+                          const auto reserved =
+                              number(row, "reserved_bytes") + number(row, "quarantined_bytes");
+                          const bool is_daemon = row.value("is_daemon", Json(false)) == Json(true);
+                          return {count(row, "slot"),
+                                  text(row, "instance_id") + (is_daemon ? " (daemon)" : ""),
+                                  text(row, "state"),
+                                  count(row, "pid"),
+                                  count(row, "uid"),
+                                  format_age(number(row, "connected_s")),
+                                  count(row, "regions"),
+                                  size(row, "region_bytes"),
+                                  format_size(reserved),
+                                  count(row, "leases"),
+                                  count(row, "key_pins"),
+                                  count(row, "counters", "stores"),
+                                  count(row, "counters", "lookups"),
+                                  count(row, "counters", "hits")};
+                      }});
 }
 
-int show_hosts(const Options& options) {
+int show_hosts(const Options& options, const RowChoice& choice) {
     return show_list(
-        options, {"hosts",
-                  {{"HOST", true}, {"NAME"}, {"STATE"}, {"CLIENTS", true}, {"BEAT", true}, {"ENTERED", true}},
-                  [](const Json& row) -> std::vector<std::string> {
-                      const bool own = row.value("own", Json(false)) == Json(true);
-                      return {count(row, "host"), text(row, "host_id") + (own ? " (this)" : ""),
-                              text(row, "state"), count(row, "clients"),
-                              count(row, "beat"), count(row, "generation")};
-                  }});
+        options, choice,
+        {"hosts",
+         {{"HOST", true}, {"NAME"}, {"STATE"}, {"CLIENTS", true}, {"BEAT", true}, {"ENTERED", true}},
+         [](const Json& row) -> std::vector<std::string> {
+             const bool own = row.value("own", Json(false)) == Json(true);
+             return {count(row, "host"), text(row, "host_id") + (own ? " (this)" : ""),
+                     text(row, "state"), count(row, "clients"),
+                     count(row, "beat"), count(row, "generation")};
+         }});
 }
 
-int show_namespaces(const Options& options) {
-    return show_list(options, {"namespaces",
-                               {{"NAMESPACE"},
-                                {"OBJECTS", true},
-                                {"VALUES", true},
-                                {"PUBLISHED", true},
-                                {"REGIONS", true},
-                                {"CLAIMED", true},
-                                {"USED", true},
-                                {"QUOTA", true},
-                                {"CLIENTS", true},
-                                {"ACCESS"}},
-                               [](const Json& row) -> std::vector<std::string> {
-                                   const bool limited = number(row, "quota") != 0;
-                                   return {text(row, "name"),        count(row, "objects"),
-                                           size(row, "value_bytes"), size(row, "published_bytes"),
-                                           count(row, "regions"),    size(row, "claimed_bytes"),
-                                           size(row, "used_bytes"),  limited ? size(row, "quota") : "none",
-                                           count(row, "clients"),    access_text(row)};
-                               }});
+int show_namespaces(const Options& options, const RowChoice& choice) {
+    return show_list(options, choice,
+                     {"namespaces",
+                      {{"NAMESPACE"},
+                       {"OBJECTS", true},
+                       {"VALUES", true},
+                       {"PUBLISHED", true},
+                       {"REGIONS", true},
+                       {"CLAIMED", true},
+                       {"USED", true},
+                       {"QUOTA", true},
+                       {"CLIENTS", true},
+                       {"ACCESS"}},
+                      [](const Json& row) -> std::vector<std::string> {
+                          const bool limited = number(row, "quota") != 0;
+                          return {text(row, "name"),        count(row, "objects"),
+                                  size(row, "value_bytes"), size(row, "published_bytes"),
+                                  count(row, "regions"),    size(row, "claimed_bytes"),
+                                  size(row, "used_bytes"),  limited ? size(row, "quota") : "none",
+                                  count(row, "clients"),    access_text(row)};
+                      }});
 }
 
 namespace {
@@ -194,13 +201,15 @@ std::vector<std::string> key_row(const Json& row) {
 
 }  // namespace
 
-int show_keys(const Options& options, const std::string& prefix, std::uint64_t limit) {
+int show_keys(const Options& options, const KeyChoice& choice) {
     auto daemon = Daemon::find(options.socket);
     if (!daemon) return fail(daemon.error(), exit_cannot);
     Table table(
         {{"SIZE", true}, {"AGE", true}, {"LEASES", true}, {"PINS", true}, {"PAGE"}, {"STATE"}, {"KEY"}});
     Json arguments = Json::object();
-    if (!prefix.empty()) arguments["prefix_hex"] = wire::hex_of(prefix);
+    if (!choice.prefix.empty()) arguments["prefix_hex"] = wire::hex_of(choice.prefix);
+    if (!choice.name_space.empty()) arguments["namespace"] = choice.name_space;
+    const std::uint64_t limit = choice.limit;
     if (limit != 0) arguments["limit"] = limit;
     std::uint64_t shown = 0;
     // A domain may have millions of keys: each part is written as it comes.
@@ -218,7 +227,7 @@ int show_keys(const Options& options, const std::string& prefix, std::uint64_t l
         print(options.json ? part : table.take());
         return limit == 0 || shown < limit;
     });
-    if (!asked) return fail(asked.error(), exit_cannot);
+    if (!asked) return fail(asked.error(), asked.error().code == Code::miss ? exit_no : exit_cannot);
     if (options.json) print(shown == 0 ? "{\"keys\": []}\n" : "\n]}\n");
     return exit_done;
 }

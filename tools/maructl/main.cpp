@@ -49,6 +49,7 @@ struct Line {
     NamespaceWish wish;
     bool repair = false, kill = false, yes = false, dry_run = false, force = false;
     bool cancel = false;
+    RowChoice rows;
 };
 
 int wrong_use(const Error& error) {
@@ -92,7 +93,7 @@ int run_rm(const Line& line) {
 int run_keys(const Line& line) {
     const auto prefix = wire::parse_key(line.prefix);
     if (!prefix) return wrong_use({Code::invalid, "--prefix: " + prefix.error().text});
-    return show_keys(line.options, *prefix, line.limit);
+    return show_keys(line.options, {*prefix, line.name_space, line.limit});
 }
 
 int run_evict(const Line& line) {
@@ -139,21 +140,36 @@ void add_lists(CLI::App& app, Line& line, Command* chosen) {
             *chosen = [run](const Line& given) { return run(given.options); };
         });
     };
+    const auto list = [&](const char* name, const char* what, const char* example,
+                          int (*run)(const Options&, const RowChoice&)) {
+        auto* command = add_command(app, name, what, example);
+        command->add_option("--sort", line.rows.sort, "By a field of --json, such as pid or bytes.free")
+            ->type_name("FIELD");
+        command->add_flag("--reverse", line.rows.reverse, "The last row first");
+        command->add_option("--filter", line.rows.filters, "Only rows with this value (may be repeated)")
+            ->type_name("FIELD=VALUE")
+            ->expected(1)
+            ->take_all();
+        command->callback(
+            [chosen, run] { *chosen = [run](const Line& given) { return run(given.options, given.rows); }; });
+    };
     simple("status", "The daemon, its domain, bytes by state, warnings with remedies", "maructl status",
            show_status);
-    simple("pools", "Pools and how full they are", "maructl pools --json", show_pools);
-    simple("regions", "Regions: page size, pages by state, who allocates there", "maructl regions",
-           show_regions);
-    simple("clients", "Clients: process, memory, pins, counters", "maructl clients", show_clients);
-    simple("hosts", "Hosts of the domain and whether they show signs of life", "maructl hosts", show_hosts);
-    simple("namespaces", "Namespaces with objects, bytes, quota and who may enter", "maructl namespaces",
-           show_namespaces);
+    list("pools", "Pools and how full they are", "maructl pools --sort bytes.free", show_pools);
+    list("regions", "Regions: page size, pages by state, who allocates there",
+         "maructl regions --filter pool=0 --sort page_bytes", show_regions);
+    list("clients", "Clients: process, memory, pins, counters",
+         "maructl clients --filter state=ACTIVE --sort counters.hits --reverse", show_clients);
+    list("hosts", "Hosts of the domain and whether they show signs of life", "maructl hosts", show_hosts);
+    list("namespaces", "Namespaces with objects, bytes, quota and who may enter", "maructl namespaces",
+         show_namespaces);
     simple("ping", "Round trip to the daemon", "maructl --socket /run/maru/maru.sock ping", show_ping);
     auto* keys = add_command(app, "keys", "Keys with size, age, pins and place",
                              "maructl keys --prefix model-a/ --limit 20\n  maructl keys --prefix hex:00ff");
     keys->add_option("--prefix", line.prefix,
                      "Only keys that begin so (text, hex: or int:; at most 120 bytes)")
         ->type_name("P");
+    keys->add_option("--namespace", line.name_space, "Only keys of this namespace")->type_name("N");
     keys->add_option("--limit", line.limit, "At most so many")->type_name("N")->check(check_count);
     keys->callback([chosen] { *chosen = run_keys; });
 }

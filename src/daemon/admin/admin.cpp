@@ -10,7 +10,7 @@ constexpr std::size_t arguments_bytes_max = 4 * KiB;
 
 struct Command {
     const char* name;
-    bool counts_pages, takes_cursor, takes_limit, takes_prefix;
+    bool counts_pages, takes_cursor, takes_limit, chooses_keys;
 };
 constexpr Command commands[] = {
     {"ping", false, false, false, false}, {"status", true, false, false, false},
@@ -79,10 +79,14 @@ Result<Arguments> arguments_of(const Command& command, const std::string& text) 
             const auto number = number_of(name, value, 1);
             if (!number) return number.error();
             arguments.limit = std::min(*number, list_limit);
-        } else if (name == "prefix_hex" && command.takes_prefix) {
+        } else if (name == "prefix_hex" && command.chooses_keys) {
             auto prefix = prefix_of(value);
             if (!prefix) return prefix.error();
             arguments.prefix = std::move(*prefix);
+        } else if (name == "namespace" && command.chooses_keys) {
+            if (!value.is_string())
+                return invalid("argument \"namespace\" is " + shown(value) + "; it takes a name");
+            arguments.name_space = value.get<std::string>();
         } else {
             return invalid("\"" + std::string(command.name) + "\" takes no argument \"" +
                            wire::printable(name.substr(0, 64)) + "\"");
@@ -111,7 +115,11 @@ Result<std::string> Admin::answer(const std::string& command, const std::string&
     const auto checked = arguments_of(**found, arguments);
     if (!checked) return checked.error();
     if (command == "ping") return text_of(answer_ping(control_, facts_));
-    if (command == "keys") return text_of(answer_keys(control_, *checked));
+    if (command == "keys") {
+        const auto keys = answer_keys(control_, *checked);
+        if (!keys) return keys.error();
+        return text_of(*keys);
+    }
     if (command == "dump") return dump_part(control_, checked->cursor, checked->limit);
 
     const bool complete = census_->refresh(deadline_after(census_budget));

@@ -2,16 +2,15 @@
 #pragma once
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "daemon/admin.hpp"
 #include "daemon/admin/census.hpp"
+#include "daemon/json.hpp"
 #include "wire/key_text.hpp"
 
 namespace maru::daemon {
-
-using Json = nlohmann::ordered_json;
 
 /// JSON as text. Bytes that are no UTF-8 are replaced, so that damaged shared memory cannot make an answer
 /// fail.
@@ -35,6 +34,7 @@ struct Arguments {
     std::uint64_t cursor = 0;
     std::uint64_t limit = list_limit;
     std::string prefix;  // bytes
+    std::optional<std::string> name_space;
 };
 
 /// Everything an answer is made from.
@@ -65,7 +65,8 @@ Json answer_regions(const Subject& subject, const Arguments& arguments);
 Json answer_clients(const Subject& subject, const Arguments& arguments);
 Json answer_hosts(const Subject& subject);
 Json answer_namespaces(const Subject& subject);
-Json answer_keys(const table::Control& control, const Arguments& arguments);
+/// Miss: there is no such namespace.
+Result<Json> answer_keys(const table::Control& control, const Arguments& arguments);
 /// What needs a person, each with its remedy.
 Json warnings_of(const Subject& subject, const Sums& sums);
 

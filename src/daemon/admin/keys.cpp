@@ -3,6 +3,7 @@
 #include "daemon/admin/answers.hpp"
 #include "daemon/admin/pinned.hpp"
 #include "table/age.hpp"
+#include "table/namespaces.hpp"
 
 namespace maru::daemon {
 namespace {
@@ -79,7 +80,13 @@ Json json_of(const table::Control& control, const Object& object, const PinsOfOb
 
 }  // namespace
 
-Json answer_keys(const table::Control& control, const Arguments& arguments) {
+Result<Json> answer_keys(const table::Control& control, const Arguments& arguments) {
+    std::optional<std::uint32_t> name_space;
+    if (arguments.name_space) {
+        const auto id = table::named_namespace(control, *arguments.name_space);
+        if (!id) return id.error();
+        name_space = *id;
+    }
     PinsByObject pins;
     const bool pins_known = collect_pins(control, deadline_after(pins_budget), &pins);
     const auto deadline = deadline_after(list_budget);
@@ -94,12 +101,13 @@ Json answer_keys(const table::Control& control, const Arguments& arguments) {
         }
         const auto object = read_object(control.record(static_cast<std::uint32_t>(number)), tick);
         if (!object || object->key.compare(0, arguments.prefix.size(), arguments.prefix) != 0) continue;
+        if (name_space && object->name_space != *name_space) continue;
         const auto word = table::pin::pack(table::PinKind::none, 0, 0, object->generation,
                                            static_cast<std::uint32_t>(number));
         const auto found = pins.find(pinned_object(word));
         rows.push_back(json_of(control, *object, found == pins.end() ? nullptr : &found->second, pins_known));
     }
-    return {{"keys", rows}, {"next", next}};
+    return Json{{"keys", rows}, {"next", next}};
 }
 
 }  // namespace maru::daemon
