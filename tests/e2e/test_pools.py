@@ -71,7 +71,7 @@ def test_another_size_than_configured(make_domain):
 
 # offset in the superblock, new bytes, what the message must say
 SCRIBBLES = {
-    "the version": (8, b"\x63\0\0\0", r"99.*1\b|1\b.*99"),
+    "the version": (8, b"\x63\0\0\0", r"99.*version \d+\b"),
     "the checksum": (1016, b"\xde\xad\xbe\xef\xde\xad\xbe\xef", r"checksum"),
     "a size that the checksum covers": (32, b"\xff" * 8, r"checksum"),
     "a table's place": (160, b"\xff" * 8, r"checksum"),
