@@ -35,7 +35,7 @@ def within_limit(request):
 
 
 def ours_in_shm():
-    return {path.name for path in harness.SHM.glob(f"*maru*{os.getpid()}*")}
+    return {path.name for path in harness.SHM.glob(f"*maru*-{os.getpid()}-*")}
 
 
 @contextlib.contextmanager
