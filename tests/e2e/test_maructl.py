@@ -2,6 +2,9 @@
 
 import json
 import os
+import pty
+import re
+import subprocess
 
 import pytest
 from harness import KIB, MARUCTL, MIB, OK, run, wait_until
@@ -157,6 +160,22 @@ def test_keys_with_prefix_and_limit(domain, engine):
     assert len(domain.ask("keys", "--limit", "7")["keys"]) == 7
     assert len(domain.ask("keys", "--prefix", "c-")["keys"]) == 0
     assert len(domain.keys()) == 40
+
+
+def test_a_long_list_that_goes_into_a_file_says_how_far_it_is(make_domain, tmp_path):
+    domain = make_domain(pool="64MiB", settings={"control": {"max_objects": 8192}})
+    domain.engine(pool=16 * MIB, page=4 * KIB).good("put_many", prefix="k", count=3000, size=100)
+    words = [MARUCTL, "--socket", domain.socket, "keys"]
+    terminal, other = pty.openpty()
+    with (tmp_path / "keys").open("wb") as file:
+        subprocess.run(words, stdout=file, stderr=other, check=True, timeout=30)
+    shown = os.read(terminal, 64 * KIB)
+    os.close(terminal)
+    os.close(other)
+    assert re.fullmatch(rb"(\rkeys: \d+ %\x1b\[K){2,}\r\x1b\[K", shown), shown
+    assert len((tmp_path / "keys").read_bytes().splitlines()) == 3001
+    silent = subprocess.run(words, capture_output=True, check=True, timeout=30)
+    assert not silent.stderr and len(silent.stdout.splitlines()) == 3001
 
 
 def test_keys_of_one_namespace(domain, engine):

@@ -1,5 +1,7 @@
 #include "daemon.hpp"
 
+#include "fields.hpp"
+#include "output.hpp"
 #include "wire/socket_path.hpp"
 
 namespace maru::ctl {
@@ -58,6 +60,7 @@ Result<Json> Daemon::ask_complete(const std::string& command, Json arguments) {
 
 Result<void> Daemon::ask_list(const std::string& command, const std::string& name, Json arguments,
                               const std::function<bool(const Json&)>& take) {
+    Progress progress;
     while (true) {
         const auto json = ask_complete(command, arguments);
         if (!json) return json.error();
@@ -70,6 +73,9 @@ Result<void> Daemon::ask_list(const std::string& command, const std::string& nam
             next.get<std::uint64_t>() <= arguments.value("cursor", std::uint64_t{0}))
             return not_understood(command);
         arguments["cursor"] = next;
+        // Where the daemon says how far its cursor goes.
+        if (const auto end = number(*json, "of"); end != 0)
+            progress.show(command + ": " + std::to_string(next.get<std::uint64_t>() * 100 / end) + " %");
     }
 }
 

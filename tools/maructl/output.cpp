@@ -55,6 +55,18 @@ void print(std::string_view text) {
     std::_Exit(exit_cannot);
 }
 
+Progress::Progress() : wanted_(::isatty(STDERR_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 0) {}
+
+Progress::~Progress() {
+    if (shown_) static_cast<void>(static_cast<bool>(write_all(STDERR_FILENO, "\r\x1b[K")));
+}
+
+void Progress::show(const std::string& text) {
+    if (!wanted_) return;
+    shown_ = true;
+    static_cast<void>(static_cast<bool>(write_all(STDERR_FILENO, "\r" + text + "\x1b[K")));
+}
+
 void complain(const std::string& text) {
     // Nobody can be told when this fails.
     static_cast<void>(static_cast<bool>(write_all(STDERR_FILENO, "maructl: " + text + "\n")));

@@ -34,6 +34,21 @@ int fail(const Error& error, Exit exit);
 /// Asks on the terminal; true only for yes.
 bool agreed(const std::string& question);
 
+/// A line on the terminal that says how far a long command is, while its output goes elsewhere. Nothing where
+/// standard error is no terminal, or standard output is one.
+class Progress {
+  public:
+    Progress();
+    ~Progress();
+    Progress(const Progress&) = delete;
+    Progress& operator=(const Progress&) = delete;
+    void show(const std::string& text);
+
+  private:
+    bool wanted_;
+    bool shown_ = false;
+};
+
 /// A table with a header line; numbers are right-aligned.
 class Table {
   public:

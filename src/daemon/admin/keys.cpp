@@ -107,7 +107,7 @@ Result<Json> answer_keys(const table::Control& control, const Arguments& argumen
         const auto found = pins.find(pinned_object(word));
         rows.push_back(json_of(control, *object, found == pins.end() ? nullptr : &found->second, pins_known));
     }
-    return Json{{"keys", rows}, {"next", next}};
+    return Json{{"keys", rows}, {"next", next}, {"of", control.record_count()}};
 }
 
 }  // namespace maru::daemon
