@@ -114,6 +114,7 @@ maru_status hand_out(Call& call, const table::View& found, maru_view* view) {
     }
     if (checksum != found.checksum) [[unlikely]] {
         client.count_damaged();
+        call.worker().control().super().checksum_failures.fetch_add(1, maru::shm::relaxed);  // a mere count
         (void)call.worker().retire_damaged(found);
         (void)call.worker().release(found.token);
         (void)fail(Code::damaged,

@@ -104,7 +104,10 @@ struct alignas(64) Superblock {
     Word64 reserved_pools[7];
     // -- moved by daemons that evict
     alignas(64) Word64 evicted[8];  // objects by EvictReason; clients count those of `demand` themselves
-    Word64 reserved_tail[8 * 44];
+    // -- counted by clients; so rare that many may write it
+    alignas(64) Word64 checksum_failures;  // objects whose value no longer fitted its checksum
+    Word64 reserved_failures[7];
+    Word64 reserved_tail[8 * 43];
 };
 static_assert(offsetof(Superblock, checksum) == 1024 - 8);
 static_assert(offsetof(Superblock, epoch) == 1024);

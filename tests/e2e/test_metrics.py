@@ -42,6 +42,23 @@ def same_counts(domain):
     return wait_until(look, f"the metrics count what status tells: {told}")
 
 
+def test_a_value_that_changed_is_counted(make_domain):
+    domain = make_domain(settings={**METRICS, "checksum": {"mode": "verify"}})
+    engine = domain.engine(pool=4 * MIB, page=64 * KIB)
+    value = os.urandom(5000)
+    assert domain.maructl("put", "changed", "-", given=value).code == 0
+    engine.good("put", key="right", id=1, size=5000)
+    assert Scrape(domain).value("maru_checksum_failures_total") == 0
+    with open(domain.pool_path, "r+b") as pool:
+        place = pool.read().index(value)
+        pool.seek(place + 4999)
+        pool.write(bytes([value[4999] ^ 1]))
+    assert domain.maructl("get", "changed").code == 1 and domain.maructl("exists", "changed").code == 1
+    assert engine.good("get", key="right").right
+    assert Scrape(domain).value("maru_checksum_failures_total") == 1
+    assert domain.status()["counters"]["checksum_failures"] == 1
+
+
 def test_metrics_say_what_status_says(scraped):
     engine = scraped.engine(pool=8 * MIB, page=64 * KIB)
     engine.good("put_many", prefix="k", count=20, size=1000)

@@ -99,6 +99,7 @@ Json json_of_lookups(const table::Control& control) {
     json["evictions"] = of(table::Counter::evictions);
     json["rescues"] = of(table::Counter::rescues);
     json["contended"] = of(table::Counter::contended);
+    json["checksum_failures"] = control.super().checksum_failures.load(shm::relaxed);
     return json;
 }
 

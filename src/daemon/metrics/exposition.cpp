@@ -227,6 +227,10 @@ void add_domain_counters(const Exposition& from, Families* families) {
         families->row({{"reason", table::name_of(reason)}}, evictions[static_cast<std::size_t>(reason)]);
     counter("maru_rescues_total", "Publications and removals of others that were completed for them.",
             table::Counter::rescues);
+    families->begin("maru_checksum_failures_total",
+                    "Objects that a reader found changed since they were stored, with checksum.mode verify.",
+                    MetricType::Counter);
+    families->row({}, from.control.super().checksum_failures.load(shm::relaxed));
 }
 
 void add_daemon_counters(const Exposition& from, Families* families) {
