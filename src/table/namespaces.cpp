@@ -115,8 +115,8 @@ std::optional<std::uint32_t> find_namespace(const Control& control, const std::s
 
 Result<std::uint32_t> named_namespace(const Control& control, const std::string& name) {
     if (const auto id = find_namespace(control, name)) return *id;
-    return Error{Code::miss, "there is no namespace \"" + name.substr(0, namespace_name_max) +
-                                 "\": `maructl namespaces` lists them"};
+    return Error{Code::invalid, "there is no namespace \"" + name.substr(0, namespace_name_max) +
+                                    "\": `maructl namespaces` lists them"};
 }
 
 Result<std::uint32_t> make_namespace(const Control& control, const std::string& name,

@@ -43,7 +43,7 @@ Result<void> check_namespace_rules(const NamespaceRules& rules);
 /// A namespace as it reads now; nothing for an id that is not in use.
 std::optional<NamespaceView> read_namespace(const Control& control, std::uint32_t id);
 std::optional<std::uint32_t> find_namespace(const Control& control, const std::string& name);
-/// The same for whoever asks by name: miss, with what lists the names.
+/// The same for whoever asks by name: invalid, with what lists the names.
 Result<std::uint32_t> named_namespace(const Control& control, const std::string& name);
 
 /// Makes a namespace of a name that none has. Full when control.max_namespaces are made; invalid for a name

@@ -227,7 +227,9 @@ int show_keys(const Options& options, const KeyChoice& choice) {
         print(options.json ? part : table.take());
         return limit == 0 || shown < limit;
     });
-    if (!asked) return fail(asked.error(), asked.error().code == Code::miss ? exit_no : exit_cannot);
+    // What the daemon refuses with a namespace is that there is none of this name.
+    const bool absent = !asked && !choice.name_space.empty() && asked.error().code == Code::invalid;
+    if (!asked) return fail(asked.error(), absent ? exit_no : exit_cannot);
     if (options.json) print(shown == 0 ? "{\"keys\": []}\n" : "\n]}\n");
     return exit_done;
 }

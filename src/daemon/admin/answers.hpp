@@ -65,7 +65,7 @@ Json answer_regions(const Subject& subject, const Arguments& arguments);
 Json answer_clients(const Subject& subject, const Arguments& arguments);
 Json answer_hosts(const Subject& subject);
 Json answer_namespaces(const Subject& subject);
-/// Miss: there is no such namespace.
+/// Invalid: there is no such namespace.
 Result<Json> answer_keys(const table::Control& control, const Arguments& arguments);
 /// What needs a person, each with its remedy.
 Json warnings_of(const Subject& subject, const Sums& sums);
