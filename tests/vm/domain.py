@@ -7,6 +7,9 @@ import harness
 from harness import wait_until
 
 
+TIMEOUT_MS = 2000 * harness.SLOWER  # of a client that waits for the daemon
+
+
 class GuestEngine(harness.Engine):
     """An engine in a guest."""
 
@@ -15,6 +18,9 @@ class GuestEngine(harness.Engine):
         self.process = domain.guest.popen([*wrapper, harness.ENGINE], environment)
         self.errors, self.pid = self.process.errors, self.process.pid
         assert "ready" in self.answer(within_s=10)
+
+    def connect(self, *flags, **arguments):
+        return super().connect(*flags, **{"timeout": TIMEOUT_MS, **arguments})
 
     def dispose(self):
         if self.alive():
@@ -74,7 +80,8 @@ class Demo:
     """maru-prefill or maru-decode in a guest: lines in, lines out up to "ok" or "failed"."""
 
     def __init__(self, domain, program, *options):
-        self.process = domain.guest.popen([harness.BUILD / "tools/demo" / program, "--socket", domain.socket, *options])
+        self.process = domain.guest.popen([harness.BUILD / "tools/demo" / program, "--socket", domain.socket,
+                                           "--timeout-ms", TIMEOUT_MS, *options])
         self.lines = self.process.connection.makefile("r")
         self.greeting = self.hear()
 

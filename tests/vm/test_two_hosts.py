@@ -39,6 +39,7 @@ def fixture_host(guests, memory, make_domain):
             guest.start()
         return make_domain(guest, dax_pool(path), start=False, settings={
             "daemon": {"host_id": host_id or guest.name}, "host": {"grace": grace},
+            "eviction": {"low_free": "0%"},  # left to those who store
             "control": {"coherence": coherence, "max_hosts": 4, "key_pin_ttl": "0s"}})
 
     return make

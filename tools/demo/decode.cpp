@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -192,12 +193,18 @@ Failure obey(Decode& decode, const Lines& lines, const std::string& line) {
 
 int main(int argument_count, char** argument_values) {
     const std::vector<std::string> arguments(argument_values + 1, argument_values + argument_count);
-    if (!arguments.empty() && (arguments.size() != 2 || arguments[0] != "--socket")) {
-        std::cerr << "usage: maru-decode [--socket PATH]\n";
-        return 2;
-    }
     maru_options options = MARU_OPTIONS_INIT;
-    options.server = arguments.empty() ? nullptr : arguments[1].c_str();
+    for (std::size_t i = 0; i < arguments.size(); i += 2) {
+        const std::string value = i + 1 < arguments.size() ? arguments[i + 1] : "";
+        const auto end = value.data() + value.size();
+        if (arguments[i] == "--socket" && !value.empty()) {
+            options.server = arguments[i + 1].c_str();
+        } else if (arguments[i] != "--timeout-ms" || value.empty() ||
+                   std::from_chars(value.data(), end, options.timeout_ms).ptr != end) {
+            std::cerr << "usage: maru-decode [--socket PATH] [--timeout-ms N]\n";
+            return 2;
+        }
+    }
     options.instance_id = "decode";
     options.no_claim = 1;  // it only reads
     maru_client* client = nullptr;

@@ -157,8 +157,14 @@ std::optional<std::string> obey(Prefill& prefill, const std::string& line) {
 struct Arguments {
     std::string socket;
     std::uint64_t layers = 32;
+    std::uint32_t timeout_ms = 0;  // 0: the library's
     bool valid = true;
 };
+
+bool read_number(const std::string& text, auto* number) {
+    const auto parsed = std::from_chars(text.data(), text.data() + text.size(), *number);
+    return !text.empty() && parsed.ec == std::errc{} && parsed.ptr == text.data() + text.size();
+}
 
 Arguments parse(int count, char** values) {
     Arguments arguments;
@@ -167,9 +173,10 @@ Arguments parse(int count, char** values) {
         if (name == "--socket" && !value.empty()) {
             arguments.socket = value;
         } else if (name == "--layers") {
-            const auto end = value.data() + value.size();
-            const auto parsed = std::from_chars(value.data(), end, arguments.layers);
-            if (parsed.ptr != end || arguments.layers < 1 || arguments.layers > 1024) arguments.valid = false;
+            arguments.valid = arguments.valid && read_number(value, &arguments.layers) &&
+                              arguments.layers >= 1 && arguments.layers <= 1024;
+        } else if (name == "--timeout-ms") {
+            arguments.valid = arguments.valid && read_number(value, &arguments.timeout_ms);
         } else {
             arguments.valid = false;
         }
@@ -182,7 +189,7 @@ Arguments parse(int count, char** values) {
 int main(int argument_count, char** argument_values) {
     const Arguments arguments = parse(argument_count, argument_values);
     if (!arguments.valid) {
-        std::cerr << "usage: maru-prefill [--socket PATH] [--layers 1..1024]\n";
+        std::cerr << "usage: maru-prefill [--socket PATH] [--layers 1..1024] [--timeout-ms N]\n";
         return 2;
     }
     Shape shape;
@@ -190,6 +197,7 @@ int main(int argument_count, char** argument_values) {
 
     maru_options options = MARU_OPTIONS_INIT;
     options.server = arguments.socket.empty() ? nullptr : arguments.socket.c_str();
+    if (arguments.timeout_ms != 0) options.timeout_ms = arguments.timeout_ms;
     options.instance_id = "prefill";
     options.page_size = shape.bytes();
     options.pool_size = 8 * shape.bytes();
