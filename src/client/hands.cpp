@@ -20,7 +20,7 @@ constinit thread_local bool thread_is_ending = false;
 struct ThreadHoldings {
     struct Holding {
         std::uint64_t serial;
-        std::weak_ptr<Roster> roster;
+        std::shared_ptr<Roster> roster;  // its hands stay as long as this thread may look at their `busy`
         Hands* hands;
     };
     std::vector<Holding> all;
@@ -29,7 +29,7 @@ struct ThreadHoldings {
         thread_is_ending = true;
         thread_cache = {};
         for (const auto& holding : all)
-            if (const auto roster = holding.roster.lock()) roster->give_back(holding.hands);
+            holding.roster->give_back(holding.hands);
     }
 };
 thread_local ThreadHoldings thread_holdings;
@@ -49,7 +49,7 @@ Hands* hands_of_thread(std::uint64_t serial, const std::shared_ptr<Roster>& rost
         return last;
     }
     auto& all = thread_holdings.all;
-    std::erase_if(all, [](const auto& holding) { return holding.roster.expired(); });
+    std::erase_if(all, [](const auto& holding) { return holding.roster->has_ended(); });
     const auto found =
         std::find_if(all.begin(), all.end(), [&](const auto& holding) { return holding.serial == serial; });
     Hands* hands = found != all.end() ? found->hands : nullptr;
@@ -86,6 +86,11 @@ void Roster::fence() {
     fenced_ = true;
     for (auto& hands : all_)
         hands->active.store(no_state, std::memory_order_relaxed);  // a hint, seen soon
+}
+
+bool Roster::has_ended() {
+    const std::lock_guard lock(mutex_);
+    return ended_;
 }
 
 void Roster::give_back(Hands* hands) {

@@ -39,6 +39,7 @@ class Roster {
     /// Hands for the calling thread, of an ended thread or new ones. nullptr when the client has ended.
     Hands* take();
     void give_back(Hands* hands);
+    bool has_ended();
 
     /// From here on every hands is fenced, whatever the client slot says.
     void fence();
