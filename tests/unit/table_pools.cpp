@@ -52,6 +52,14 @@ Code store(Client& engine, const std::string& key) {
     return code;
 }
 
+/// A client that allocates in this region, with one object there.
+Client& keeper(Domain& domain, const RegionView& region) {
+    Client& engine = domain.reader();
+    engine.regions = {region.number};
+    REQUIRE(store(engine, "kept") == Code::ok);
+    return engine;
+}
+
 /// Every client says that it let go of what left.
 void all_see(Domain& domain) {
     for (std::uint32_t slot = 1; slot < domain.control().client_count(); ++slot)
@@ -101,9 +109,7 @@ TEST_SUITE("table pools") {
         Domain domain;
         const std::uint32_t pool = joined(domain, "more");
         const RegionView region = region_in(domain, pool);
-        Client& engine = domain.reader();
-        engine.regions = {region.number};
-        REQUIRE(store(engine, "kept") == Code::ok);
+        Client& engine = keeper(domain, region);
         View view;
         REQUIRE(engine.worker.retrieve(engine.key("kept"), &view) == Code::ok);
         REQUIRE(begin_drain(domain.daemon(), pool));
@@ -216,9 +222,7 @@ TEST_SUITE("table pools") {
         Domain domain;
         const std::uint32_t pool = joined(domain, "more");
         const RegionView region = region_in(domain, pool);
-        Client& engine = domain.reader();
-        engine.regions = {region.number};
-        REQUIRE(store(engine, "kept") == Code::ok);
+        Client& engine = keeper(domain, region);
         CHECK_FALSE(cancel_drain(domain.daemon(), pool));
         CHECK_FALSE(cancel_drain(domain.daemon(), 0));
         REQUIRE(begin_drain(domain.daemon(), pool));
@@ -256,9 +260,7 @@ TEST_SUITE("table pools") {
         Domain domain;
         const std::uint32_t pool = joined(domain, "more");
         const RegionView region = region_in(domain, pool);
-        Client& engine = domain.reader();
-        engine.regions = {region.number};
-        REQUIRE(store(engine, "kept") == Code::ok);
+        Client& engine = keeper(domain, region);
         Client& dead = domain.reader();
         {
             REQUIRE(begin_drain(dead.worker, pool));
